@@ -12,13 +12,15 @@ line to change. Where no budget is open nothing is counted.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import thread_time
 from typing import Any
 
+from fuser.base import logs
 from fuser.base.errors import Unsupported
 
 #: What one first call may take, all its traces together. Of 27,000 first calls in the tests the
@@ -34,6 +36,8 @@ LIMITS: Mapping[str, int] = {
 }
 #: Seconds of this thread's processor time. A first call of a hundred operations takes 0.03.
 SECONDS = 3.0
+#: What takes longer says what it does.
+SILENT_S = 1.0
 #: Notes that are kept.
 _NOTES = 8
 #: Steps between two looks at the clock.
@@ -54,7 +58,7 @@ class Budget:
         look: steps until the clock is looked at.
     """
 
-    __slots__ = ("_ends_s", "left", "lines", "look", "name", "notes", "writes")
+    __slots__ = ("_ends_s", "_told", "left", "lines", "look", "name", "notes", "writes")
 
     def __init__(self, name: str) -> None:
         """Open a budget for the function called `name`."""
@@ -65,6 +69,7 @@ class Budget:
         self.notes: list[str] = []
         self.look = _STRIDE
         self._ends_s = thread_time() + SECONDS
+        self._told = False
 
     def check(self, unit: str) -> None:
         """Look whether anything is left.
@@ -78,8 +83,25 @@ class Budget:
         if self.left[unit] < 0:
             raise self.refusal(f"more than {LIMITS[unit]:,} {_WORDS[unit]}")
         self.look = _STRIDE
-        if thread_time() > self._ends_s:
+        left_s = self._ends_s - thread_time()
+        if left_s < SECONDS - SILENT_S and not self._told:
+            self._told = True
+            self._tell()
+        if left_s < 0:
             raise self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
+
+    def _tell(self) -> None:
+        """Say what takes so long: to `logging`, and where somebody sits in front of a terminal."""
+        used = {unit: LIMITS[unit] - left for unit, left in self.left.items()}
+        text = (
+            f"{self.name}: the first call takes more than {SILENT_S:g} s to trace, plan and "
+            f"compile ({used['operations']:,} operations, {used['kernels']:,} kernels so far); "
+            f"after {SECONDS:g} s NumPy runs it"
+        )
+        logs.tell(text)
+        with suppress(AttributeError, OSError, ValueError):  # no stream, or one that is closed
+            if sys.__stderr__ is not None and sys.__stderr__.isatty():
+                sys.__stderr__.write(f"fuser: {text}\n")
 
     def give_back(self, elapsed_s: float) -> None:
         """Have so many seconds more."""

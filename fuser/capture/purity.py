@@ -157,8 +157,8 @@ def _trace_twice(
             found = trace_call(function, structure, leaves, replay, arrays, named, met)
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             changed = around.undo()
-            if met and met[0].tracing.captured:
-                note_fleeting(raised)
+            if met and (met[0].tracing.captured or met[0].tracing.externs):
+                note_fleeting(raised)  # lengths that calls tell are not the arguments'
             if isinstance(raised, (ShapeError, OverflowError)):
                 if changed or (met and _has_begun(met[0].tracing)):  # the plain function does that
                     told = f"{raised}, after it has written, or a loop that may raise"
@@ -181,7 +181,7 @@ def _trace_twice(
             first = trace()
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not first.graph.has_externs and not objects
-        done = alone and evident
+        done = alone and evident and not any(map(_is_fresh_view, first.leaves))
         second = first if done else trace()
         if named:
             around.held = _held_past(latest[0], around, name)
@@ -199,7 +199,7 @@ def _trace_twice(
     fresh = compare(first, second, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
-        if _outlives(one) and np.may_share_memory(one.value, other.value):
+        if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
             found = "it returns a view of an array that no stand-in is for"
             raise Unsupported("array-conversion", name, found)
         if _is_object(one, leaves) and other.value is not one.value:
@@ -245,10 +245,28 @@ def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameG
     return guards_of_contents(names, name)
 
 
-def _outlives(leaf: Any) -> bool:
-    """Whether an output may be a view of an array that is there at the next call, too."""
-    value = leaf.value if isinstance(leaf, OutStatic) and leaf.fresh else None
-    return type(value) is np.ndarray and value.base is not None
+def _is_fresh(leaf: Any) -> bool:
+    """Whether an output is an array that the function makes at each call, and that is copied."""
+    return isinstance(leaf, OutStatic) and leaf.fresh and type(leaf.value) is np.ndarray
+
+
+def _is_fresh_view(leaf: Any) -> bool:
+    """Whether such an output is a view."""
+    return _is_fresh(leaf) and leaf.value.base is not None
+
+
+def _copies(view: Any, other: Any, leaves: Iterable[Any]) -> bool:
+    """Whether a copy is as good as a view that two traces gave.
+
+    Args:
+        view: what the first trace gave.
+        other: what the second did: the same memory is there at the next call, too.
+        leaves: all outputs of the first.
+    """
+    if not view.flags.writeable or view.copy("K").strides != view.strides:
+        return False
+    beside = [leaf.value for leaf in leaves if _is_fresh(leaf) and leaf.value is not view]
+    return not any(np.may_share_memory(view, each) for each in (other, *beside))
 
 
 def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:

@@ -17,17 +17,22 @@ from fuser.suites.engine import Engine
 from fuser.suites.plan import Plan
 from fuser.suites.probes import noise
 
+#: What people and terminals that are closed end a program with.
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM end the measuring; ignore more until the record is saved."""
+    """Let the first signal of `ENDING` end the measuring; ignore more until the record is saved."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in ENDING:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    kept = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+    kept = {each: signal.signal(each, interrupt) for each in ENDING}
     try:
         yield
     finally:

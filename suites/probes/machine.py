@@ -58,9 +58,10 @@ def available_memory_bytes() -> int | None:
 
 def usable_cores() -> int:
     """Return how many processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
+    try:
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    except (AttributeError, OSError):  # not on every platform, and a sandbox may refuse to tell
+        return os.cpu_count() or 1
 
 
 def package_versions() -> dict[str, str]:

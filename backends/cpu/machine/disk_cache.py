@@ -143,6 +143,16 @@ def _unwritable(where: str, error: OSError) -> None:
 _said: set[tuple[str, str]] = set()
 
 
+def _make_folder(where: str) -> None:
+    """Make a folder and those around it, each its owner's alone, whatever the umask is."""
+    parent = os.path.dirname(where)
+    if parent and not os.path.isdir(parent):
+        _make_folder(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(where, 0o700)
+        os.chmod(where, 0o700)  # the umask may take rights from the owner
+
+
 def write(key: str, content: bytes, suffix: str = ".o") -> None:
     """Keep object code, or something else; failing to is no error."""
     if not config.current().disk_cache:
@@ -151,7 +161,7 @@ def write(key: str, content: bytes, suffix: str = ".o") -> None:
         return
     target = os.path.join(where, key + suffix)
     try:
-        os.makedirs(where, exist_ok=True, mode=0o700)
+        _make_folder(where)
         if not _is_ours(os.stat(where)):
             _warned(where, "somebody else may write it")
             return

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import CompileError
+from fuser.backends.cpu.machine import processors
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.backends.cpu.tuning import POOLED_BYTES as THRESHOLD
 from fuser.base import config, forks
@@ -258,12 +259,15 @@ class _Handler(ctypes.Structure):
 
 
 def default_limit() -> int:
-    """Bytes that may wait for reuse: an eighth of the memory, at most 2 GiB."""
+    """Bytes that may wait for reuse: an eighth of the memory, at most 2 GiB.
+
+    Where a control group allows this process less memory, an eighth of that.
+    """
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 256 << 20
-    return min(total // 8, 2 << 30)
+    return min(total // 8, (processors.memory_limit() or total) // 8, 2 << 30)
 
 
 class OutputPool:

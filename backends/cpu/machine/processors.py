@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import TypeAlias
 
@@ -18,9 +19,9 @@ CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 @cache
 def machine_threads() -> int:
     """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
+    try:
         count = len(os.sched_getaffinity(0))
-    else:
+    except (AttributeError, OSError):  # not on every platform, and a sandbox may refuse to tell
         count = os.cpu_count() or 1
     share = quota()
     return count if share is None else max(1, min(count, int(share)))
@@ -36,19 +37,35 @@ def quota(groups: _Path = GROUPS, mount: _Path = MOUNT) -> float | None:
         groups: lists this process's groups, as /proc/self/cgroup does.
         mount: where the groups are mounted.
     """
+    limits = (_version_2(place) or _version_1(place) for place in _folders(groups, mount, "cpu"))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def memory_limit(groups: _Path = GROUPS, mount: _Path = MOUNT) -> int | None:
+    """Bytes that control groups allow; None where they set no limit.
+
+    Args:
+        groups: see `quota`.
+        mount: likewise.
+    """
     found = []
-    for base, path in _homes(groups, mount):
-        parts = [part for part in path.split("/") if part]
-        for count in range(len(parts), -1, -1):
-            folder = os.path.join(base, *parts[:count])
-            limit = _version_2(folder) or _version_1(folder)
-            if limit is not None:
-                found.append(limit)
+    for folder in _folders(groups, mount, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # `max` is no number
+                found.append(int(_text(folder, name)))
     return min(found, default=None)
 
 
-def _homes(groups: _Path, mount: _Path) -> Iterator[tuple[_Path, str]]:
-    """Where groups that limit processor time are mounted, and this process's path within."""
+def _folders(groups: _Path, mount: _Path, controller: str) -> Iterator[str]:
+    """Groups that this process is in, each with those around it."""
+    for base, path in _homes(groups, mount, controller):
+        parts = [part for part in path.split("/") if part]
+        for count in range(len(parts), -1, -1):
+            yield os.path.join(base, *parts[:count])
+
+
+def _homes(groups: _Path, mount: _Path, controller: str) -> Iterator[tuple[_Path, str]]:
+    """Where groups with a controller are mounted, and this process's path within."""
     try:
         lines = _text(groups).splitlines()
     except (OSError, ValueError):
@@ -58,8 +75,8 @@ def _homes(groups: _Path, mount: _Path) -> Iterator[tuple[_Path, str]]:
         number, controllers, path = [*line.split(":", 2), "", "", ""][:3]
         if number == "0" and not controllers:
             yield mount, path
-        elif "cpu" in controllers.split(","):
-            for name in CONTROLLERS:
+        elif controller in controllers.split(","):
+            for name in CONTROLLERS if controller == "cpu" else (controller,):
                 yield os.path.join(mount, name), path
 
 

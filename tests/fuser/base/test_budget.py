@@ -1,5 +1,7 @@
 """First calls have a limit: beyond it NumPy runs the call, and the reason names the line."""
 
+import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -292,3 +294,20 @@ def test_all_that_plans_a_graph_has_the_limits(
     monkeypatch.setattr(budget, "SECONDS", 0.05)
     with pytest.raises(fuser.base.errors.FusionError, match="too large"):
         look(graph)
+
+
+def test_a_long_first_call_says_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, to `logging` and to a terminal."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    monkeypatch.setattr(budget, "SILENT_S", 0.0)
+    with caplog.at_level("INFO", "fuser"), budget.limited("slow"):
+        for _ in range(3):
+            budget.spend("steps", 1000)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1
+    assert told[0].startswith("slow: the first call takes more than")
+    assert terminal.getvalue() == f"fuser: {told[0]}\n"

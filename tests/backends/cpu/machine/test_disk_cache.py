@@ -241,3 +241,17 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     assert disk_cache.read("1" * 64) is None
     assert not disk_cache.entries()
     assert not disk_cache.clear()
+
+
+@pytest.mark.parametrize("mask", [0, 0o077, 0o777])
+def test_folders_are_their_owners_alone_whatever_the_umask(tmp_path: Path, mask: int) -> None:
+    """Each of those that are made, one by one."""
+    where = tmp_path / "a" / "b" / "c"
+    before = os.umask(mask)
+    try:
+        disk_cache._make_folder(str(where))
+        disk_cache._make_folder(str(where))
+    finally:
+        os.umask(before)
+    for each in (where, where.parent, where.parent.parent):
+        assert each.stat().st_mode & 0o777 == 0o700

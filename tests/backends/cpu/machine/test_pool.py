@@ -182,3 +182,11 @@ def test_refused_memory_empties_the_pool_first() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     )
     assert found.stdout.split() == ["True", "0", "refused"], found.stderr
+
+
+def test_a_control_groups_limit_is_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of what it allows waits for reuse at most."""
+    monkeypatch.setattr(pool.processors, "memory_limit", lambda: 64 << 20)
+    assert pool.default_limit() == 8 << 20
+    monkeypatch.setattr(pool.processors, "memory_limit", lambda: None)
+    assert pool.default_limit() > 8 << 20

@@ -60,3 +60,27 @@ def test_at_least_one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(processors, "quota", lambda share=share: share)
         found = processors.machine_threads.__wrapped__()
         assert found == wanted if wanted else found >= everything
+
+
+def test_memory_that_control_groups_allow(tmp_path: Path) -> None:
+    """The least limit on the way up, of either version; none where all say max."""
+    groups = tmp_path / "groups"
+    groups.write_text("0::/a/b\n9:memory:/x\n", encoding="ascii")
+    mount = tmp_path / "mount"
+    _write(mount / "a", memory__max="max\n")
+    assert processors.memory_limit(groups, mount) is None
+    _write(mount / "a" / "b", memory__max="4096000\n")
+    assert processors.memory_limit(groups, mount) == 4_096_000
+    _write(mount / "memory" / "x", memory__limit_in_bytes="1048576\n")
+    assert processors.memory_limit(groups, mount) == 1 << 20
+    assert processors.memory_limit(tmp_path / "none", tmp_path / "nowhere") is None
+
+
+def test_an_affinity_that_nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox may refuse the question: then all processors count."""
+
+    def refuse(_: int) -> None:
+        raise PermissionError(1, "not permitted")
+
+    monkeypatch.setattr(processors.os, "sched_getaffinity", refuse, raising=False)
+    assert processors.machine_threads.__wrapped__() >= 1
