@@ -98,16 +98,23 @@ def _divided(region: Region) -> tuple[PhaseGraph, ...]:
             return _Division(region).phases()
         except _Undivided:
             pass
-    stored = tuple(value_name(region, k) for k in range(len(region.graph.outputs)))
-    used = {_output(text) for text in region.results}
-    kept = tuple(name if k in used else "" for k, name in enumerate(stored))
+    outputs = list({id(node): node for node in region.graph.outputs}.values())
+    place = {id(node): k for k, node in enumerate(outputs)}
+    of = [place[id(node)] for node in region.graph.outputs]
+    used = {number for text in region.results if (number := _output(text)) is not None}
+    kept = {of[number]: value_name(region, number) for number in used}
+    stored = tuple(kept.get(k, "") for k in range(len(outputs)))
     names = region.names
-    writes = tuple((names[place], output, box) for place, output, box in region.writes)
-    return (PhaseGraph(region.graph, kept, writes),)
+    writes = tuple((names[array], of[output], box) for array, output, box in region.writes)
+    graph = region.graph.with_outputs(outputs)
+    return (PhaseGraph(graph, stored, writes),)
 
 
 def value_name(region: Region, output: int) -> str:
-    """What the value of an output of a region's graph is called."""
+    """What the value of an output of a region's graph is called; equal ones are one value."""
+    outputs = region.graph.outputs
+    if output < len(outputs):
+        output = next(k for k, node in enumerate(outputs) if node is outputs[output])
     taken = [int(name[1:]) for name in region.names if name.startswith("x")]
     return f"x{max(taken, default=-1) + 1 + output}"
 

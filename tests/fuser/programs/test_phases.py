@@ -66,3 +66,31 @@ def test_phases(function: Callable[..., Any], count: int) -> None:
         function(*plain, trips)
         fused(*own, trips)
         np.testing.assert_array_equal(own, plain)
+
+
+def test_one_value_that_several_names_have() -> None:
+    """It is stored once; the loop has its short way, with NumPy's calls in it, too."""
+
+    def found(a: Any, b: Any, n: int) -> Any:
+        old = new = a.sum()
+        for _ in range(n):
+            new = np.abs(a).max() + old * 0.5
+            a = a * 0.5 + b
+            old = new
+        return a, old, new
+
+    def sorted_each_time(a: Any, b: Any, n: int) -> Any:
+        old = new = a.sum()
+        for _ in range(n):
+            new = np.sort(a)[-1] + old * 0.5
+            a = a * 0.5 + b
+            old = new
+        return a, old, new
+
+    for function in (found, sorted_each_time):
+        fused = fuser.fuse(function, fallback="allow")
+        for trips in (3, 4, 9):
+            a, b = np.random.default_rng(trips).standard_normal((2, 40))
+            for one, two in zip(fused(a, b, trips), function(a, b, trips), strict=True):
+                np.testing.assert_allclose(one, two, rtol=1e-12)
+                assert type(one) is type(two)
