@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +22,12 @@ from fuser.base.packages import ARRAYS, NO_FOREIGN_ARRAYS, root
 from fuser.base.protocols import attribute, module_of
 from fuser.base.records import record
 from fuser.codegen import LoopNest
-from fuser.element_loops.code import Code
 from fuser.ir.ops import Op, admits
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
+
+if TYPE_CHECKING:
+    from fuser.element_loops.code import Code
 
 
 class Kernel(ABC):

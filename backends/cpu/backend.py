@@ -21,7 +21,6 @@ from fuser.backend import (
 from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
-from fuser.element_loops.code import Code
 from fuser.ir.layouts import ordered_strides
 from fuser.ir.ops import Op, admits
 from fuser.passes import complex_parts
@@ -30,6 +29,7 @@ from fuser.scheduling.capabilities import Capabilities
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
     from fuser.backends.cpu.fused_kernel import FusedKernelCPU
+    from fuser.element_loops.code import Code
 
 #: What every first call imports.
 FIRST_CALL = (

@@ -8,14 +8,15 @@ where it ends early, they are dropped, and the plain function runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.base.errors import GraphError
-from fuser.element_loops.code import Code
 from fuser.element_loops.kinds import NotTypedError
-from fuser.element_loops.translate import translated
+
+if TYPE_CHECKING:
+    from fuser.element_loops.code import Code
 
 #: The name of the call.
 NAME = "fuser.element_loop"
@@ -31,6 +32,8 @@ def code_of(source: str, names: Sequence[str], kinds: Sequence[str], wanted: Seq
     Raises:
         GraphError: its text is none of an element loop.
     """
+    from fuser.element_loops.translate import translated  # most functions have no such loops
+
     try:
         pairs = tuple(zip(names, kinds, strict=True))
         return translated(source, pairs, tuple(wanted))[0]
