@@ -71,7 +71,9 @@ def trace_purely(
     try:
         around.held, around.further = guards_of_contents(around.guards, name), []
         if around.names.isdisjoint(_UNSEEN):
-            return _trace_named(function, structure, leaves, name, around, False)
+            made = _trace_named(function, structure, leaves, name, around, False)
+            if not made[0].writes:  # into arguments: NumPy would have read what is there before
+                return made
     except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
         pass
     around.held, around.further = known
