@@ -31,11 +31,12 @@ peer."""
 def programs_table(analysis: Analysis) -> pd.DataFrame:
     """One row a program: NumPy's seconds, our ratio to them, each peer's, and the best of them.
 
-    Empty for runs of other presets.
+    Programs that the run had no time for have none. Empty for runs of other presets.
     """
     record = analysis.record
     peers = peers_of(record)
     lines = [_row(cell, peers) for cell in record.cells] if record.preset == PRESET else []
+    lines = [line for line in lines if not np.isnan(line["numpy_s"])]  # the time ran out before it
     return pd.DataFrame(lines, columns=[*PROGRAMS, *peers])
 
 
@@ -76,12 +77,14 @@ def sentences(record: Record, table: pd.DataFrame) -> list[str]:
     )
     ours, best = table["ours"].fillna(1.0), table["best_ratio"].fillna(1.0)
     behind = table["program"][ours < BEHIND * best]
-    lists = {
+    lists: dict[str, pd.Series[str]] = {
         f"Ahead of the best peer: {count - len(behind)} of {count}. Behind": behind,
         "Slower than NumPy": table["program"][ours < BEHIND],
         "Not finished, and counted as NumPy": table["program"][table["ours"].isna()],
     }
     first_s = table["first_call_s"]
+    unmeasured = [c.workload for c in record.cells if c.workload not in set(table["program"])]
+    lists["No time was left for"] = pd.Series(unmeasured, dtype=object)
     both = f"ours {mean_over_all(ours):.2f}; the best peer of each {mean_over_all(best):.2f}"
     return [
         f"Geometric means over NumPy, {count} programs: {both}; {means}.",

@@ -32,7 +32,7 @@ FORMS = {
         logistic_map durbin deriche_rows newton_cube_root floyd_warshall nussinov edit_distance
         lu cholesky trisolv crc16 spmv seidel_2d gram_schmidt masked_mean syrk arc_distance
         azimint_naive cavity_flow channel_flow compute deriche go_fast hdiff ludcmp softmax_rows
-        stockham symm syr2k trmm
+        stockham symm syr2k trmm vadv
     """,
     "calls:unsupported-argument": """
         table_lookup embedding_mean mandelbrot_masked mandelbrot_shrinking
@@ -46,7 +46,7 @@ FORMS = {
     "calls:unsupported-function": """
         conjugate_gradients cumulative_share moving_average drawdown weighted_histogram mlp
         attention_head gelu_block covariance correlation mvt gemver gesummv azimint_hist gemm
-        k2mm resnet_block cholesky_rows
+        k2mm bodies_energy resnet_block cholesky_rows
     """,
     "numpy:array-conversion": """
         clip_by_norm secant_search
@@ -57,17 +57,11 @@ FORMS = {
     "numpy:no-gain": """
         adi
     """,
-    "numpy:not-traceable": """
-        bodies_energy
-    """,
     "numpy:unrolled-loop": """
         convolution doitgen scattering
     """,
     "numpy:unsupported-function": """
         atax bicg k3mm
-    """,
-    "numpy:write-into-constant": """
-        vadv
     """,
 }
 

@@ -12,6 +12,7 @@ CELLS = (
     cell("crc16", eager=[0.04], fused="out of time", numba=[0.001], numexpr="no form"),
     cell("atax", eager=[0.01], fused=[0.01], numba="no form", numexpr="no form"),
     cell("mvt", eager=[0.01], fused=[0.02], numba=[0.01], numexpr="no form"),
+    cell("syrk", eager="the run ended", fused="the run ended", numba="the run ended"),
 )
 
 
@@ -28,6 +29,7 @@ def test_what_is_missing_counts_as_numpy() -> None:
     assert lines[1] == "Ahead of the best peer: 2 of 4. Behind: crc16, mvt."
     assert lines[2] == "Slower than NumPy: mvt."
     assert lines[3] == "Not finished, and counted as NumPy: crc16."
+    assert lines[4] == "No time was left for: syrk."
 
 
 def test_the_page_has_a_line_for_each_program() -> None:
