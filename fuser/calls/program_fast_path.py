@@ -292,7 +292,7 @@ def _shares(node: Any) -> bool:
 
 def _told(stage: Stage) -> set[str]:
     """The scalars and lengths that a stage's arguments tell."""
-    known = {p.name for p in stage.spec.graph.parameters}
+    known = {p.name for p in stage.spec.graph.parameters} | stage.spec.graph.scalar_lengths.keys()
     for parameter in stage.spec.graph.parameters:
         known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
     return known

@@ -149,3 +149,19 @@ def test_what_is_not_in_the_language(source: str, told: str) -> None:
     """It says why."""
     with pytest.raises(NotTypedError, match=told):
         translated(source, (("x", "float64[1]"), ("n", "pyint")), ())
+
+
+def _counts(x: Any, bins: int) -> Any:
+    """An array whose length is an argument."""
+    found = np.zeros(bins + 1, np.int64)
+    for v in x:
+        found[int(v * bins)] += 1
+    return found
+
+
+def test_lengths_that_are_arguments() -> None:
+    """Calls with one value after another, by the short way and without it."""
+    fused = fuser.fuse(_counts, fallback="error")
+    x = np.linspace(0, 1, 30)
+    for bins in (4, 4, 4, 9, 4, 9, 9, 1, 2, 3, 5, 6, 7, 8, 10, 11, 4, 12, 12):
+        assert same(_counts(x, bins), fused(x, bins))
