@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backend import CompileError
 from fuser.backends.cpu.entries import entry
+from fuser.base import config
 from fuser.calls import fused_function
 from tests.backends.cpu import entry_calls
 
@@ -321,3 +323,25 @@ def test_more_ways_than_there_is_room_for(
             for _ in range(3):
                 assert np.array_equal(line(x, x, x), _line(x, x, x))
     assert line._native.count <= 4
+
+
+@pytest.mark.parametrize("code", ["compile-failed", "backend-unavailable"])
+def test_a_dispatcher_that_llvm_refuses_is_an_error_of_ours(
+    monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """With FUSER_CHECK=1 its text must compile; a system that refuses memory is none of ours."""
+
+    def refuse() -> None:
+        raise CompileError(code, "so")
+
+    monkeypatch.setattr(entry, "_loaded", [])
+    monkeypatch.setattr(entry, "_Entry", refuse)
+    before = config.change(check=True)
+    try:
+        if code == "compile-failed":
+            with pytest.raises(AssertionError, match="so"):
+                entry.load()
+        else:
+            assert entry.load() is None
+    finally:
+        config.restore(before)
