@@ -43,11 +43,18 @@ LASTING = ("unrolled-loop", "too-large", "internal-error")
 class CannotRun(Exception):  # noqa: N818 - a signal from the executor to the interface
     """The executor says no; the interface falls back with the reason."""
 
-    def __init__(self, reason: Reason, lasting: bool = False) -> None:
-        """Carry the reason; a lasting one holds for all calls with such arguments."""
+    def __init__(self, reason: Reason, lasting: bool = False, call: Any = None) -> None:
+        """Carry the reason; a lasting one holds for all calls with such arguments.
+
+        Args:
+            reason: why.
+            lasting: see above.
+            call: one whose decisions have led to where no kernels go on.
+        """
         super().__init__(str(reason))
         self.reason = reason
         self.lasting = lasting
+        self.call = call
 
 
 def execute(

@@ -86,8 +86,9 @@ def _run_call(call: Sequence[Node], values: dict[int, Any], numbers: dict[str, A
 
 
 def evaluate(
-    wanted: Node, known: Mapping[int, Any], arrays: Mapping[str, Any], numbers: Mapping[str, Any]
-) -> Any:
+    wanted: Node, known: Mapping[int, Any], arrays: Mapping[str, Any], numbers: Mapping[str, Any],
+    found: dict[int, Any] | None = None,
+) -> Any:  # fmt: skip
     """Compute one node.
 
     Args:
@@ -95,6 +96,7 @@ def evaluate(
         known: values of nodes, by id: those of extern nodes at least.
         arrays: arguments by name.
         numbers: values of scalars and lengths by name.
+        found: takes the values that were computed, by id.
     """
     values: dict[int, Any] = dict(known)
     stack = [wanted]
@@ -109,6 +111,8 @@ def evaluate(
             continue
         budget.spend("steps")
         values[id(node)] = _value(node, values, arrays, numbers, module_of(arrays))
+        if found is not None:
+            found[id(node)] = values[id(node)]
         stack.pop()
     return values[id(wanted)]
 

@@ -111,7 +111,11 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     try:
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(str(getattr(plain, "__name__", "function"))):
-            graph = whole_graph(trace_call(plain, structure, leaves))
+            found = trace_call(plain, structure, leaves)
+            if any(node.op.is_opaque and node.payload.is_inner for node in found.graph.nodes):
+                asked = "values of arrays are asked for: that takes a call, no graph alone has it"
+                raise Unsupported("array-conversion", "trace", asked)
+            graph = whole_graph(found)
     except Unsupported as error:
         if error.reason.code == "runtime-check" and error.__cause__ is not None:
             raise error.__cause__ from None

@@ -33,7 +33,6 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
         options: mode, fastmath, and whether kernels note floating-point exceptions.
         build: makes the spec for a new key number.
     """
-    global _next_key
     key = (graph.text, options)
     found = _by_text.get(key)
     if found is not None:
@@ -44,10 +43,7 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
         found = _by_text.get(key)
         if found is not None:
             return found  # type: ignore[return-value] # as above
-        with _lock:
-            _next_key += 1
-            number = _next_key
-        spec = build(number)
+        spec = build(new_key())
         with _lock:
             while len(_by_text) >= LIMIT:
                 del _by_text[next(iter(_by_text))]
@@ -55,6 +51,14 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
             _building.pop(key, None)
         counters.count("specs")
     return spec
+
+
+def new_key() -> int:
+    """The number of a spec that is not found by its text."""
+    global _next_key
+    with _lock:
+        _next_key += 1
+        return _next_key
 
 
 def keep(spec: KernelSpec | Program) -> int:

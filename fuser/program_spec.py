@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from fuser.ir.attributes import Region as Box
 from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import is_array
 from fuser.ir.loops import Region
+from fuser.ir.opaque_calls import DECIDED
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 
@@ -89,6 +90,28 @@ class Seam:
 
 
 @record(eq=False)
+class Asked:
+    """What a program asks of values: a number that it reads, a decision, or a length.
+
+    Attributes:
+        nodes: the extern node.
+        operands: (value, views) of the value that is read; none for others.
+        stored: the value that the node is.
+        where: `file:line` where the function asks.
+    """
+
+    nodes: tuple[Node, ...]
+    operands: tuple[tuple[str, Chain], ...]
+    stored: tuple[str, ...]
+    where: str
+
+    @property
+    def decides(self) -> bool:
+        """Whether the program is one path of several, by the outcome."""
+        return bool(self.nodes[0].payload.name == DECIDED)
+
+
+@record(eq=False)
 class Phase:
     """Kernels of one iteration of a loop, which read before they write: see `programs.phases`.
 
@@ -154,7 +177,7 @@ class LoopRegion:
     owned: frozenset[int] = frozenset()
 
 
-Step: TypeAlias = Stage | Seam | LoopRegion | ElementLoop
+Step: TypeAlias = Stage | Seam | LoopRegion | ElementLoop | Asked
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -168,10 +191,12 @@ class Program:
         mode: "fused" or "unfused".
         fastmath: whether rewrites may change results by rounding errors.
         checked: whether kernels note floating-point exceptions.
-        steps: stages, seams and loops in the order of execution.
+        steps: stages, seams, loops and what is asked of values, in the order of execution.
         outputs: the value of each output of the graph.
         constants: values that are known from the beginning: operands that are one number.
         dropped: for each step, the values that nothing needs after it.
+        values: the nodes of the graph that steps store, by name.
+        shared: how many of its first steps are those of another path of the same function.
     """
 
     key: int
@@ -184,6 +209,8 @@ class Program:
     outputs: tuple[str, ...]
     constants: dict[str, Any]
     dropped: tuple[tuple[str, ...], ...]
+    values: Mapping[str, Node] = field(default_factory=dict)
+    shared: int = 0
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -206,7 +233,12 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, ElementLoop))
 
     @property
-    def between(self) -> tuple[Seam | LoopRegion | ElementLoop, ...]:
+    def asked(self) -> tuple[Asked, ...]:
+        """The steps that ask values."""
+        return tuple(step for step in self.steps if isinstance(step, Asked))
+
+    @property
+    def between(self) -> tuple[Seam | LoopRegion | ElementLoop | Asked, ...]:
         """The steps that are no kernels."""
         return tuple(step for step in self.steps if not isinstance(step, Stage))
 

@@ -101,6 +101,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "Python control flow depends on array values",
         "Use np.where, or keep the decision outside the fused function.",
     ),
+    "many-paths": (
+        "values that arrays hold decide what the function does, in more ways than are compiled",
+        "Use np.where, or keep some of the decisions outside the fused function.",
+    ),
     "array-conversion": (
         "the values were asked for while the function was being traced",
         "Keep conversions to Python or NumPy objects outside the fused function.",
@@ -224,10 +228,13 @@ class Unsupported(FuserError):  # noqa: N818 - it is a signal between components
         attributes: objects and names of attributes, where a function assigned these and changed
             nothing else.
         of_order: with arrays in another memory order it might not have been raised.
+        stopped: the trace up to the last decision, where decisions led to it: other outcomes may
+            not.
     """
 
     attributes: tuple[tuple[object, str], ...] = ()
     of_order: bool = False
+    stopped: object = None
 
     def __init__(self, code: str, operation: str, found: str, where: str | None = None) -> None:
         """Build the reason; `where` defaults to the user's line on the stack."""

@@ -31,7 +31,7 @@ from fuser.backend import (
     adopted_leaves,
     chosen,
 )
-from fuser.base import budget, caches, counters, forks, timeline, trees
+from fuser.base import budget, caches, config, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
 from fuser.base.errors import (
     ArgumentError,
@@ -72,7 +72,7 @@ from fuser.capture.known_errors import PATIENCE, Unready, counts_of
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program
+from fuser.program_spec import Asked, Program
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -309,6 +309,9 @@ class FusedFunction(_Base[P, Result]):
         except (CannotRun, Unsupported) as error:
             reason = error.reason
             frame = frame_for(self, error, structure, leaves)
+            stopped = error.call if type(error) is CannotRun else None
+            if stopped is not None and self.fallback != "error" and not timeline.listening():
+                self._shorten(stopped, structure, leaves, args, names, out)
             if frame is None and type(error) is CannotRun and error.lasting:
                 self._note(args, None, reason, kwargs if out is None else None)
         except running.ReadOnlyError:
@@ -351,6 +354,16 @@ class FusedFunction(_Base[P, Result]):
             except (CannotRun, Unsupported) as error:
                 frame = frame_for(self, error, structure, leaves)
         return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
+
+    def known_for(self, structure: Any, leaves: list[Any]) -> Sequence[Specialisation]:
+        """The specialisations of calls with such arguments.
+
+        Args:
+            structure: how the arguments nest.
+            leaves: the arguments.
+        """
+        entry = self._signatures.get(signature(structure, leaves))
+        return () if entry is None else entry.found
 
     #: Where native entries send what they do not know.
     _slow_call = __call__
@@ -495,20 +508,31 @@ class FusedFunction(_Base[P, Result]):
         self, call: Call, key: Any, structure: Any, leaves: Sequence[Any], names: tuple[str, ...]
     ) -> bool:
         """Have a program serve such calls when they come again; whether it does, or may."""
+        spec = call.specialisation.spec
+        assert isinstance(spec, Program)
         if not call.specialisation.repeated:  # most first calls are the only ones
             call.specialisation.repeated = True
             return True
-        from fuser.calls.program_fast_path import ReadyProgram, make_ready_program
+        from fuser.calls.program_fast_path import make_ready_program
 
         known = self._ready.get(key)
-        missed = known.missed + 1 if type(known) is ReadyProgram and known.holds() else 0
+        known = known if isinstance(known, config.Standing) and known.holds() else None
+        missed = getattr(known, "missed", -1) + 1
         if missed > MISSED_LIMIT:  # its results differ from call to call
             return False
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
-        made = make_ready_program(call, FusedFunction, leaves, names, structure)
+        made: Any
+        if any(isinstance(step, Asked) for step in spec.steps):
+            from fuser.calls.paths import made_ready
+
+            made = made_ready(known, call, self, leaves, names, structure)
+        else:
+            made = make_ready_program(call, FusedFunction, leaves, names, structure)
         if made is None:
             return False
+        if made is known:
+            return True
         made.missed = missed
         self._ready[key] = made
         self._install(made.call)
@@ -562,27 +586,58 @@ class FusedFunction(_Base[P, Result]):
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
+        return self._first_that_runs(
+            structure, leaves, lambda call, paused: running.run_call(call, leaves, out, paused)
+        )
+
+    def _find_path(self, structure: Any, leaves: list[Any]) -> Call:
+        """The call by the specialisation that holds for it, its decisions included.
+
+        What decisions need is computed; nothing is written.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        return self._first_that_runs(structure, leaves, running.look)[0]
+
+    def _first_that_runs(
+        self, structure: Any, leaves: list[Any], run: Callable[[Call, Any], Any]
+    ) -> tuple[Call, Any]:
+        """The first specialisation that holds to its end, and what running it gives.
+
+        Args:
+            structure: how the arguments nest.
+            leaves: the arguments.
+            run: given the call, and where another path has ended in it.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
         from fuser.calls.trace_cache import VALUE_LIMIT  # `import fuser` does without
 
         missed: list[Specialisation] = []
+        paused: Any = None
         while True:
-            call = self._find_call(structure, leaves, missed)
+            call = self._find_call(structure, leaves, missed, paused)
             try:
-                return call, running.run_call(call, leaves, out)
+                return call, run(call, paused)
             except PatternMiss as error:
+                paused = error.paused or paused
                 missed.append(call.specialisation)
                 if len(missed) > VALUE_LIMIT:
                     raise CannotRun(Reason("value-guards", self._name, str(error))) from None
 
     def _find_call(
-        self, structure: Any, leaves: list[Any], missed: Sequence[Specialisation] = ()
-    ) -> Call:
+        self, structure: Any, leaves: list[Any], missed: Sequence[Specialisation] = (),
+        paused: Any = None,
+    ) -> Call:  # fmt: skip
         """A specialisation that holds for the call; traced and compiled when there is none.
 
         Args:
             structure: how the arguments nest.
             leaves: the arguments.
             missed: specialisations that were found not to hold while they ran.
+            paused: where the last of them ended, if a decision had another outcome.
 
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
@@ -601,7 +656,8 @@ class FusedFunction(_Base[P, Result]):
         if forks.held_here(entry.lock):
             raise CannotRun(self._reentered)
         with entry.lock:  # another thread may have made it meanwhile
-            return entry.match(leaves, missed) or specialised(self, entry, structure, leaves)
+            call = entry.match(leaves, missed)
+            return call or specialised(self, entry, structure, leaves, paused)
 
     @property
     def _name(self) -> str:

@@ -42,10 +42,20 @@ class Owner(Protocol):
         """Keep a reason for `fallbacks`, once, and not without end."""
         ...
 
+    def known_for(self, structure: Any, leaves: list[Any]) -> Sequence[Any]:
+        """The specialisations of calls with such arguments."""
+        ...
+
     def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Owner, Any, Any]:
         """The function and arguments that a call is run by."""
         ...
 
-    def _find_call(self, structure: Any, leaves: list[Any], missed: Sequence[Any] = ()) -> Any:
+    def _find_path(self, structure: Any, leaves: list[Any]) -> Any:
+        """The call by the specialisation that holds for it, its decisions included."""
+        ...
+
+    def _find_call(
+        self, structure: Any, leaves: list[Any], missed: Sequence[Any] = (), paused: Any = None
+    ) -> Any:
         """A specialisation that holds for the call; traced and compiled when there is none."""
         ...

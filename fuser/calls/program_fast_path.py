@@ -18,11 +18,11 @@ from fuser.base import config, counters, trees
 from fuser.base.call_keys import signature
 from fuser.base.host_expressions import scalar_symbols
 from fuser.calls.prepared import MISSED
-from fuser.calls.specialisation import Call, specialise
+from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.executor import planned_for, shared_nest
 from fuser.ir import dims
-from fuser.program_spec import Kind, Program, Seam, Stage
+from fuser.program_spec import Asked, Kind, Program, Seam, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
@@ -125,51 +125,90 @@ class ReadyProgram(config.Standing):
 def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callable[..., Any]:
     """The steps of a program that a call has run as one function of the arguments."""
     specialisation = call.specialisation
-    trace, numbers = specialisation.trace, call.numbers
-    told = _early_lengths(program)  # the call has learned others, which may differ in the next
-    scalars = dict(specialisation.scalar_leaves)
+    trace, scalars = specialisation.trace, dict(specialisation.scalar_leaves)
     sizes = {name: size for name, size in call.sizes.items() if name not in scalars}
-    late = _late_lengths(program)
-    guards = [
-        *(g for g in specialisation.early_guards if not scalar_symbols(g[0]) <= told),
-        *specialisation.late_guards,
-    ]
-    line = StraightLine(program, sizes, call.kinds, MISSED, late, guards)
+    guards = guards_of(specialisation, program)
+    line = StraightLine(program, sizes, call.kinds, MISSED, late_lengths(program), guards)
     for name, array in specialisation.captured.items():
         line.captured(name, array)
     places = {place: name for name, place in (*specialisation.array_leaves, *scalars.items())}
     line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars)
     for name in sorted(_integers(program)):
-        line.same(name, numbers[name])
-    names = [parameter.name for parameter in trace.graph.parameters]
-    writes = {program.outputs[output]: (names[place], box) for place, output, box in trace.writes}
-    kept = {*names, *program.constants}
-    direct: list[Write] = []
-    rooms = {
-        step.stored: _room(step, dropped, program, call)
-        for step, dropped in zip(program.steps, program.dropped, strict=True)
-        if isinstance(step, Stage)
-    }
-    line.written_again(rooms.values())
-    for step, dropped in zip(program.steps, program.dropped, strict=True):
+        line.same(name, call.numbers[name])
+    steps = Steps(call, program, kind, in_place=True)
+    line.written_again(steps.rooms.values())
+    for place in range(len(program.steps)):
+        steps.write(line, place)
+    steps.write_back(line)
+    return line.function(trace.structure, trace.leaves)
+
+
+def guards_of(specialisation: Specialisation, program: Program) -> list[tuple[str, Any]]:
+    """Guards that are more than of shapes, which are compared as they are."""
+    told = _early_lengths(program)  # a call has learned others, which may differ in the next
+    early = (g for g in specialisation.early_guards if not scalar_symbols(g[0]) <= told)
+    return [*early, *specialisation.late_guards]
+
+
+class Steps:
+    """Writes the steps of a program that a call has run, one after the other.
+
+    Attributes:
+        rooms: values that stages may write their only result into, by what they store.
+    """
+
+    def __init__(self, call: Call, program: Program, kind: Any, in_place: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            call: the call.
+            program: what it has run.
+            kind: makes a fused function of each stage.
+            in_place: stages may write into what functions have made.
+        """
+        self._call, self._program, self._kind = call, program, kind
+        trace = call.specialisation.trace
+        names = [parameter.name for parameter in trace.graph.parameters]
+        self._writes = {
+            program.outputs[output]: (names[place], box) for place, output, box in trace.writes
+        }
+        self._kept = {*names, *program.constants}
+        self.rooms = {
+            step.stored: _room(step, dropped, program, call)
+            for step, dropped in zip(program.steps, program.dropped, strict=True)
+            if isinstance(step, Stage) and in_place
+        }
+
+    def write(self, line: StraightLine, place: int) -> None:
+        """Add a step to the lines, and what is let go of after it."""
+        step, call = self._program.steps[place], self._call
         if isinstance(step, Stage):
             wanted = [parameter.name for parameter in step.spec.graph.parameters]
-            if step is program.steps[-1]:
-                direct = _direct_writes(step, trace, program, writes)
+            direct: list[Write] = []
+            if step is self._program.steps[-1]:
+                trace = call.specialisation.trace
+                direct = _direct_writes(step, trace, self._program, self._writes)
             like = [
-                call.kinds[n].empty() if n in call.kinds else type(numbers[n])() for n in wanted
+                call.kinds[n].empty() if n in call.kinds else type(call.numbers[n])()
+                for n in wanted
             ]
-            made = stage_function(step, like, kind, direct)
+            made = stage_function(step, like, self._kind, direct)
             written = {step.stored[output] for _, output, _ in direct}
-            into = "" if direct else rooms[step.stored]
+            into = "" if direct else self.rooms.get(step.stored, "")
             line.stage([name for name in step.stored if name not in written], made, wanted, into)
-            writes = {name: write for name, write in writes.items() if name not in written}
+            self._writes = {n: write for n, write in self._writes.items() if n not in written}
         else:
-            line.seam(step, None if isinstance(step, Seam) else run.runner_of(step))
-        line.forget([name for name in dropped if name not in kept])
-    for name, (array, box) in writes.items():
-        line.write(array, box, name)
-    return line.function(trace.structure, trace.leaves)
+            line.seam(step, None if isinstance(step, (Seam, Asked)) else run.runner_of(step))
+        self.forget(line, place)
+
+    def forget(self, line: StraightLine, place: int) -> None:
+        """Let go of what nothing needs after a step."""
+        line.forget([name for name in self._program.dropped[place] if name not in self._kept])
+
+    def write_back(self, line: StraightLine) -> None:
+        """Write into arguments what kernels have not written there."""
+        for name, (array, box) in self._writes.items():
+            line.write(array, box, name)
 
 
 def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) -> str:
@@ -228,25 +267,8 @@ def make_ready_program(
         names: its keywords.
         structure: how its arguments nest.
     """
-    trace, program = call.specialisation.trace, call.specialisation.spec
-    if not isinstance(program, Program) or program.checked or not (trace.leaves or trace.writes):
-        return None
-    if not dict(call.specialisation.scalar_leaves).keys() >= _integers(program):
-        return None  # views that functions read are written for lengths that all calls share
-    if not all(map(_is_plain, trace.leaves)):
-        return None
-    if any(not call.arrays[trace.graph.parameters[place].name].flags.writeable
-           for place, _, _ in trace.writes):  # fmt: skip
-        return None
-    made = [name for step in program.steps for name in step.stored]
-    if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
-        return None
-    if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
-        return None
-    if not all(map(_self_contained, program.stages)):
-        return None
-    late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
-    if not late <= call.numbers.keys():
+    program = call.specialisation.spec
+    if not isinstance(program, Program) or not has_short_way(call, program):
         return None
     return ReadyProgram(call, program, kind, leaves, names, structure)
 
@@ -256,6 +278,29 @@ def _integers(program: Program) -> frozenset[str]:
     pairs = program.graph.guards_of_integers
     speaking = {name for _, told in pairs for name in dims.symbols(told)}
     return program.graph.integers & speaking
+
+
+def has_short_way(call: Call, program: Program) -> bool:
+    """Whether calls like this one have a short way: every output is an array of its own."""
+    trace = call.specialisation.trace
+    if program.checked or not (trace.leaves or trace.writes or trace.stopped):
+        return False
+    if not dict(call.specialisation.scalar_leaves).keys() >= _integers(program):
+        return False  # views that functions read are written for lengths that all calls share
+    if not all(map(_is_plain, trace.leaves)):
+        return False
+    if any(not call.arrays[trace.graph.parameters[place].name].flags.writeable
+           for place, _, _ in trace.writes):  # fmt: skip
+        return False
+    made = [name for step in program.steps for name in step.stored]
+    if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
+        return False
+    if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
+        return False
+    if not all(map(_self_contained, program.stages)):
+        return False
+    late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
+    return late <= call.numbers.keys()
 
 
 def _is_plain(leaf: Any) -> bool:
@@ -270,7 +315,7 @@ def _early_lengths(program: Program) -> set[str]:
     return {s for p in program.graph.parameters for dim in p.shape for s in dims.symbols(dim)}
 
 
-def _late_lengths(program: Program) -> set[str]:
+def late_lengths(program: Program) -> set[str]:
     """Lengths that only functions between kernels tell, where only results and kernels have them.
 
     Views that such functions read are written for lengths that all calls share.

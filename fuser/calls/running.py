@@ -18,6 +18,7 @@ from fuser.ir import dims
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import CallFailed
 from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutView
 
 
@@ -28,13 +29,14 @@ class ReadOnlyError(ValueError):
     """
 
 
-def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
+def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) -> Any:
     """Compute the outputs of one call and put them together.
 
     Args:
         call: the call, by the specialisation that holds for it.
         leaves: its arguments.
         out: arrays for the results, or None.
+        paused: where another path has ended in this call, see `programs.run.Paused`.
 
     Raises:
         CannotRun, Unsupported: the plain function has to be run.
@@ -66,11 +68,15 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
         partition.count_seams(spec)
         learned: dict[str, Any] = {}
         results = run.execute(
-            spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds
+            spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds,
+            paused=paused,
         )
         call.learn(learned)
     else:
         results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+    if trace.stopped is not None:
+        call.specialisation.stops += 1
+        raise CannotRun(trace.stopped, lasting=False, call=call)
     for array, region, output in later:
         array[region.slices(call.sizes)] = results[output]
     made: dict[int, Any] = {}  # what is returned twice is one object
@@ -86,6 +92,27 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
             check_target(target, value.shape, value.dtype)
             np.copyto(target, value, casting="same_kind")
     return out
+
+
+def look(call: Call, paused: Any = None) -> None:
+    """Run what the decisions of a call need, if it has any; nothing is written.
+
+    Args:
+        call: the call, by the specialisation that may hold for it.
+        paused: as for `run_call`.
+
+    Raises:
+        CannotRun: the plain function has to be run.
+        PatternMiss: the specialisation does not hold after all.
+    """
+    trace, spec = call.specialisation.trace, call.specialisation.spec
+    if trace.decisions and isinstance(spec, Program):
+        from fuser.programs import run
+
+        check = call.specialisation.check_late
+        learned: dict[str, Any] = {}
+        run.execute(spec, call.arrays, call.numbers, {}, check, learned=learned, paused=paused)
+        call.learn(learned)
 
 
 def _interpreted(call: Call, given: Mapping[int, Any]) -> list[Any]:

@@ -47,6 +47,8 @@ class Specialisation:
     """Whether it has run before."""
     tried: dict[Any, Any] = field(default_factory=dict)
     """What it gives for the first elements of arguments with labels, see `labelled_arrays`."""
+    stops: int = 0
+    """How often NumPy has run a call that it held for."""
     early_guards: tuple[tuple[str, Any], ...] = ()
     late_guards: tuple[tuple[str, Any], ...] = ()
 
@@ -70,6 +72,7 @@ class Specialisation:
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
         by_object = self.by_contents or bool(self.given_back or self.identities)
+        by_object = by_object or bool(self.trace.decisions)
         return by_object or bool(self.trace.hints or self.trace.in_order) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
@@ -153,9 +156,9 @@ class Call:
     """What a program's values were, once it has run."""
 
     def learn(self, numbers: Mapping[str, Any]) -> None:
-        """Know the lengths, too, that functions between kernels have told."""
+        """Know the lengths, too, that functions between kernels have told, and numbers read."""
         known = {name: n for name, n in numbers.items() if name.startswith("n")}
-        self.numbers, self.sizes = {**self.numbers, **known}, {**self.sizes, **known}
+        self.numbers, self.sizes = {**self.numbers, **numbers}, {**self.sizes, **known}
 
 
 #: Nanoseconds that Python takes to look at a call of which no short way is known, those of one

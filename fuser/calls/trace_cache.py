@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fuser.base.constant_keys import stands_for_others
 from fuser.base.error_states import noted
 from fuser.base.errors import Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
-from fuser.base.records import field, record
+from fuser.base.records import changed, field, record
 from fuser.base.timeline import phase
 from fuser.base.unexpected import internal_errors
 from fuser.calls.specialisation import Call, Specialisation, specialise
@@ -24,18 +24,18 @@ from fuser.capture.known_errors import KnownErrors
 from fuser.capture.purity import trace_purely
 from fuser.executor import CannotRun
 from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutStatic, Trace
 
 if TYPE_CHECKING:
     from fuser.calls.owner import Owner
-    from fuser.program_spec import Program
 
 #: Kernels may move a quarter more than NumPy's operations, which they make up for with vectors and
 #: threads, and some bytes beyond: those of a fraction of one NumPy call.
 SLACK, SLACK_BYTES = 1.25, 4096
 #: A launch takes less than half of a NumPy call, and a few are no loss.
 FEW_KERNELS = 4
-#: Value guards may make this many specialisations of one signature before it falls back.
+#: Value guards and decisions may make this many specialisations of one signature, no more.
 VALUE_LIMIT = 8
 
 
@@ -62,8 +62,18 @@ class Signature:
 
     def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
         """The call by the first specialisation that holds, but those that are known not to."""
+        if self.found and self.found[0].trace.stopped is not None:
+            self._give_up()
         calls = (known.match(leaves) for known in self.found if known not in missed)
         return next((call for call in calls if call is not None), None)
+
+    def _give_up(self) -> None:
+        """Trace no more such calls where, each time, NumPy has run them after some decisions."""
+        reason = self.found[0].trace.stopped
+        stopped = [known.stops for known in self.found if known.trace.stopped is not None]
+        if reason is not None and len(stopped) == len(self.found) and sum(stopped) >= VALUE_LIMIT:
+            self.refuse(reason, self.found[0].names)
+            self.found = []
 
 
 def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
@@ -80,7 +90,7 @@ def _of_lengths(error: Unsupported) -> bool:
 
 
 def specialised(
-    function: Owner, entry: Signature, structure: Any, leaves: list[Any]
+    function: Owner, entry: Signature, structure: Any, leaves: list[Any], paused: Any = None
 ) -> Call:
     """Trace and prepare a new specialisation, and the call by it.
 
@@ -89,6 +99,7 @@ def specialised(
         entry: what is known of such calls; the specialisation is added.
         structure: how the arguments nest.
         leaves: the arguments.
+        paused: where a path has ended in this call, because a decision had another outcome.
 
     Raises:
         CannotRun, Unsupported: the function cannot be fused for such arguments.
@@ -107,23 +118,27 @@ def specialised(
     except Unsupported as error:
         entry.refuse(error.reason, [])
         raise
-    guarded = sum(known.by_value for known in entry.found)
+    refused: Unsupported | None = None
     try:
-        if guarded >= VALUE_LIMIT:
-            raise Unsupported("value-guards", function._name, f"{guarded} values so far", "")
+        _check_limit(function, entry)
         guarding = internal_errors(function._name, (OverflowError,))
         with guarding, phase("trace", function._name), alone(), noted(function.errstate):
             around = Surroundings(names, met, handed_in)
             trace, constants = trace_purely(
-                function.__wrapped__, structure, leaves, function._name, around
-            )
+                function.__wrapped__, structure, leaves, function._name, around,
+                () if paused is None else paused.told,
+            )  # fmt: skip
     except Unsupported as error:
+        passing = error.reason.code in ("scalar-range", "runtime-check")  # of these values only
         if error.reason.code == "not-traceable" and (not entry.found or _of_lengths(error)):
             # Unless the plain function raises, too: then nothing is known of other calls.
             entry.suspected = error.reason, names
-        elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
+        elif error.stopped is None and not passing:
             entry.refuse(error.reason, names, _orders(leaves) if error.of_order else None)
-        raise
+        if error.stopped is None or passing or error.attributes:
+            raise
+        refused = error
+        trace, constants = changed(cast(Trace, error.stopped), stopped=error.reason), {}
     except (ShapeError, OverflowError) as error:
         entry.errors.keep(leaves, error, names)
         raise
@@ -131,11 +146,13 @@ def specialised(
 
     spec = None
     if function.mode != "fallback":
-        _note_seams(function, entry, trace, names)
+        if refused is None:
+            _note_seams(function, entry, trace, names)
+        others = [known.spec for known in entry.found if isinstance(known.spec, Program)]
         try:
             options = function.mode, function.fastmath, function.errstate
             with internal_errors(function._name):
-                spec = partition.prepare(trace.graph, *options)
+                spec = partition.prepare(trace.graph, *options, others)
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
@@ -146,6 +163,8 @@ def specialised(
     if trace.by_identity is not None:
         specialisation.identities = specialisation.identities_in(leaves)
     call = specialisation.match(leaves)
+    if call is None and refused is not None:
+        raise refused
     if call is None:
         reason = Reason("impure", function._name, "a guard fails right after tracing")
         entry.refuse(reason, names)
@@ -165,7 +184,25 @@ def specialised(
         raise CannotRun(reason)
     entry.found = [*entry.found, specialisation]
     logs.note("traced %s: its graph has %d operations", function._name, len(trace.graph.nodes))
+    if refused is not None:
+        raise refused
     return call
+
+
+def _check_limit(function: Owner, entry: Signature) -> None:
+    """Refuse one more specialisation where there are too many.
+
+    Raises:
+        Unsupported: there are.
+    """
+    guarded = [known.trace for known in entry.found if known.by_value]
+    if len(guarded) < VALUE_LIMIT:
+        return
+    asked = [line for trace in guarded for _, _, line in trace.decisions]
+    if not asked:
+        raise Unsupported("value-guards", function._name, f"{len(guarded)} values so far", "")
+    found = f"{len(guarded)} ways so far, the first decision at {asked[0]}"
+    raise Unsupported("many-paths", function._name, found, asked[-1])
 
 
 def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:

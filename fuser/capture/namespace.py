@@ -37,13 +37,15 @@ from fuser.capture.side_effects import watched_partial
 from fuser.capture.staging import codes_in
 from fuser.ir.function_table import Replaced, plain_function
 from fuser.tracing import makers, sequences
-from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
+from fuser.tracing.builtin_names import BUILTINS, CALLED, REMEMBERING, without_memory
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
 _IS_OP = dis.opmap["IS_OP"]
 _STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF"))
+#: How the names of classes begin that a function finds replaced: no other name begins so.
+CALLED_AS = "call of "
 
 
 class Substitution:
@@ -156,6 +158,9 @@ class Substitution:
             free = dict(zip(code.co_freevars, closure or (), strict=True))
             code = twin.code
             closure = tuple(free[name] for name in code.co_freevars) or None
+        for name in CALLED.keys() - function.__globals__.keys() & {*code.co_names}:
+            self.read.note(function.__globals__, name)
+            code = staging.calling(code, name, CALLED_AS + name)
         copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
         self.copied[id(copy)] = function
@@ -416,6 +421,8 @@ class Names(dict[str, Any]):
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
         super().__setitem__(staging.LOOPS, partial(_loop, substitution))
+        for name, made in CALLED.items():
+            super().__setitem__(CALLED_AS + name, made)
         if "__name__" in original:  # asked for at every operation, to find the user's line
             super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution
@@ -452,7 +459,8 @@ class Names(dict[str, Any]):
 
     def assigned(self) -> list[str]:
         """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""
-        return sorted(self.keys() - {"__builtins__", "__name__", staging.LOOPS})
+        own = {"__builtins__", "__name__", staging.LOOPS, *(CALLED_AS + name for name in CALLED)}
+        return sorted(self.keys() - own)
 
     def get(self, key: str, default: Any = None) -> Any:
         """A global, or the default."""

@@ -36,6 +36,8 @@ class Replay:
 
     records: list[Record] = field(default_factory=list)
     place: int = 0
+    numbers: list[Any] = field(default_factory=list)
+    """The numbers that were read off values, in their order."""
 
     def take(self, text: str, types: tuple[str, ...]) -> Record | None:
         """What the same call gave in the first trace."""

@@ -5,7 +5,7 @@ The code of most functions shows it; others are traced twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
+from fuser.capture import decisions
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
 from fuser.capture.evident import is_evident, is_plain
@@ -39,7 +40,7 @@ _MEETINGS = ("setting an array element", "only length-1 arrays", "only 0-dimensi
 
 def trace_purely(
     function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings | None = None,
+    around: Surroundings | None = None, told: Sequence[Any] = (),
 ) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
     """Trace, and trace again where the code does not show that the function is pure.
 
@@ -49,6 +50,7 @@ def trace_purely(
         leaves: the arguments.
         name: what the function is called, for messages.
         around: what it may change, which is put back.
+        told: the first numbers that it reads off values, in this call.
 
     Returns:
         The first trace, and captured arrays that the function makes anew each time.
@@ -60,7 +62,7 @@ def trace_purely(
     error: Unsupported | None = None
     found: tuple[Trace, dict[str, Any]] | None = None
     try:
-        found = _trace_named(function, structure, leaves, name, around, True)
+        found = _trace_named(function, structure, leaves, name, around, True, told)
         if not _calls_on_captured(found[0]):
             return found
     except Unsupported as refused:
@@ -71,7 +73,7 @@ def trace_purely(
     try:
         around.held, around.further = guards_of_contents(around.guards, name), []
         if around.names.isdisjoint(_UNSEEN):
-            made = _trace_named(function, structure, leaves, name, around, False)
+            made = _trace_named(function, structure, leaves, name, around, False, told)
             if not made[0].writes:  # into arguments: NumPy would have read what is there before
                 return made
     except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
@@ -91,14 +93,15 @@ def _calls_on_captured(trace: Trace) -> bool:
             reads[id(node)] = frozenset([node.text in captured])
         else:
             reads[id(node)] = frozenset().union(*(reads[id(arg)] for arg in node.args))
-        if node.op.is_opaque and reads[id(node)] == {True}:
+        called = node.op.is_opaque and not node.payload.is_inner
+        if called and reads[id(node)] == {True}:
             return True
     return False
 
 
 def _trace_named(
     function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, named: bool,
+    around: Surroundings, named: bool, told: Sequence[Any],
 ) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
     """Trace twice; and again with stand-ins for arrays that the function makes, where it is needed.
 
@@ -109,17 +112,18 @@ def _trace_named(
         name: see there.
         around: see there.
         named: whether there are stand-ins for arrays that the function reaches by name.
+        told: see there.
     """
     try:
-        return _trace_twice(function, structure, leaves, name, around, False, named)
+        return _trace_twice(function, structure, leaves, name, around, False, named, told)
     except Unsupported as error:
         if not _meets_arrays(error.reason):
             raise
         try:
-            return _trace_twice(function, structure, leaves, name, around, True, named)
+            return _trace_twice(function, structure, leaves, name, around, True, named, told)
         except Exception as later:  # noqa: BLE001 - whatever it is, the first trace told more
-            told = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
-            raise (later if told else error) from None
+            more = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
+            raise (later if more else error) from None
 
 
 def _meets_arrays(reason: Reason) -> bool:
@@ -135,7 +139,7 @@ def _meets_arrays(reason: Reason) -> bool:
 
 def _trace_twice(
     function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, arrays: bool, named: bool,
+    around: Surroundings, arrays: bool, named: bool, told: Sequence[Any],
 ) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
     """Trace, and trace again.
 
@@ -147,10 +151,12 @@ def _trace_twice(
         around: see there.
         arrays: with stand-ins for arrays that the function makes, too.
         named: with stand-ins for arrays that it reaches by name.
+        told: see there.
     """
     from fuser.capture.opaque_operands import Replay
 
-    replay = Replay()
+    replay = Replay(numbers=list(told))
+    stopped: list[Trace | None] = [None]
     latest: list[Substitution] = []
 
     def trace() -> Trace:
@@ -158,11 +164,13 @@ def _trace_twice(
         try:
             found = trace_call(function, structure, leaves, replay, arrays, named, met)
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
-            changed = around.undo()
-            if met and (met[0].tracing.captured or met[0].tracing.externs):
+            changed, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
+            fleeting = met and (met[0].tracing.captured or met[0].tracing.externs)
+            stopped[0] = decisions.stopped(met[0].tracing) if met else None
+            if fleeting:
                 note_fleeting(raised)  # lengths that calls tell are not the arguments'
             if isinstance(raised, (ShapeError, OverflowError)):
-                if changed or (met and _has_begun(met[0].tracing)):  # the plain function does that
+                if changed or begun:  # the plain function does that
                     told = f"{raised}, after it has written, or a loop that may raise"
                     raise Unsupported("not-traceable", name, told) from raised
             if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
@@ -193,11 +201,17 @@ def _trace_twice(
             return first, {}
     except GraphError as error:  # lengths whose expressions are beyond every limit
         raise Unsupported("too-large", name, str(error)) from error
-    except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
+    except Unsupported as error:
+        error.stopped = stopped[0]
         raise
     except Exception as error:
+        fits = isinstance(error, (FuserError, OverflowError))  # a Python int: as at later calls
+        if fits and stopped[0] is None:
+            raise
         found = f"{type(error).__name__}: {error}"
-        raise Unsupported("not-traceable", name, found) from error
+        refused = Unsupported("not-traceable", name, found)
+        refused.stopped = stopped[0]
+        raise refused from error
     fresh = compare(first, second, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):

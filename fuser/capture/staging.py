@@ -176,6 +176,29 @@ def _has_loops(code: CodeType) -> bool:
     return any(step.opname in _BACKWARDS for step in dis.get_instructions(code))
 
 
+def calling(code: CodeType, name: str, other: str) -> CodeType:
+    """The code with another global name for one that it does nothing with but call what it names.
+
+    Args:
+        code: of a function, or of a twin.
+        name: a name that the code may have.
+        other: the name that it has in its place.
+    """
+    return _calling(code, name, other, code.co_filename)
+
+
+@memo(1024)
+def _calling(code: CodeType, name: str, other: str, _: str) -> CodeType:
+    """As `calling`; see `_staged`."""
+    uses = [step for step in dis.get_instructions(code)
+            if step.opcode in dis.hasname and step.argval == name]  # fmt: skip
+    if not uses or any(step.opname != "LOAD_GLOBAL" or not (step.arg or 0) & 1 for step in uses):
+        return code  # the last bit of LOAD_GLOBAL says that a call follows
+    names = tuple(other if each == name else each for each in code.co_names)
+    last = (_Original(code),) if plain(code) is code else ()
+    return code.replace(co_names=names, co_consts=(*code.co_consts, *last))
+
+
 def plain(code: CodeType) -> CodeType:
     """The code that a twin stands for; other code itself."""
     last = code.co_consts[-1] if code.co_consts else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fuser.base.call_keys import changed_argument, leaf_names
 from fuser.base.errors import Unsupported, refusals
 from fuser.base.protocols import has, is_array
 from fuser.base.trees import flatten, unflatten
+from fuser.capture import decisions
 from fuser.capture.effects import LARGEST_KEPT
 from fuser.capture.results import finish
 from fuser.ir import function_table, opaque_calls
@@ -151,7 +152,21 @@ class Tracer(Tracing):
                 elif self.externs.get(id(each), (each, None))[1] is LATER:
                     self._run_loop(each)
             known = {key: value for key, (_, value) in self.externs.items()}
-            return evaluate(node, known, arrays, self.numbers())
+            known |= {key: value for key, (_, value) in self.computed.items()}
+            found: dict[int, Any] = {}
+            value = evaluate(node, known, arrays, self.numbers(), found)
+        if self.reads:  # a later one may need the same: decisions in a row are no more than NumPy's
+            self._keep(node, found)
+        return value
+
+    def _keep(self, node: Node, found: Mapping[int, Any]) -> None:
+        """Keep what was computed for a node, as far as it is small."""
+        for each in walk([node]):
+            value = found.get(id(each))
+            size = getattr(value, "nbytes", 0)
+            if value is not None and self.computed_bytes + size <= LARGEST_KEPT:
+                self.computed[id(each)] = each, value
+                self.computed_bytes += size
 
     def _run_loop(self, node: Node) -> None:
         """Have the results of a loop, operation by operation: a call needs them now."""
@@ -228,6 +243,22 @@ class Tracer(Tracing):
         return call_function(self, function, args, kwargs)
 
     # -- what stand-ins leave to files above them ----------------------------------------------
+
+    def read(self, node: Node) -> Any:
+        """The number that a node without axes holds, which later calls read anew."""
+        return decisions.read(self, node)
+
+    def shown(self, array: Any, what: str) -> Any:
+        """What an array is in this call, as text has it: a function that goes on is refused."""
+        return decisions.shown(self, array, what)
+
+    def decide(self, text: str, value: Any) -> None:
+        """Note that the function goes on as it does because numbers that were read are so."""
+        decisions.decide(self, text, value)
+
+    def length_of_number(self, text: str, value: int) -> Dim:
+        """An integer that was read, as an expression over lengths."""
+        return decisions.length_of_number(self, text, value)
 
     def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call of a function by its name, which NumPy runs between kernels."""

@@ -107,6 +107,8 @@ class Kernel:
         except Exception as error:  # noqa: BLE001 - whatever it is, the operations one by one raise it again
             found = f"{type(error).__name__}: {error}"
             raise Unsupported("not-traceable", self.name, found, "") from None
+        if trace.decisions:
+            raise Unsupported("control-flow", self.name, "values decide what a chunk becomes", "")
         if trace.writes:
             raise Unsupported("write-into-view", self.name, "a chunk is written into", "")
         with internal_errors(self.name):

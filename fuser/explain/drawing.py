@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser.base.errors import REASONS, Reason
-from fuser.explain.kernel_text import loops_of, seen_behind, spell_operations
+from fuser.explain.kernel_text import loops_of, seen_behind, spell_operations, spell_outcome
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.ir.specs import is_counted
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import ElementLoop, LoopRegion, Program, Seam, Stage
+from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Seam, Stage
 from fuser.scheduling import verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
@@ -198,8 +198,8 @@ def _add_plan(
 
 def _add_between(
     boxes: dict[str, Box], arrows: dict[tuple[str, str], int],
-    step: Seam | LoopRegion | ElementLoop, sizes: Mapping[str, int], label: Mapping[int, str],
-    number: int,
+    step: Seam | LoopRegion | ElementLoop | Asked, sizes: Mapping[str, int],
+    label: Mapping[int, str], number: int,
 ) -> None:  # fmt: skip
     """Add a function that NumPy runs, or a loop."""
     key = f"function {number}"
@@ -207,6 +207,12 @@ def _add_between(
         lines: tuple[str, ...] = (f"loop of {step.where}", "its iterations are kernels")
     elif isinstance(step, ElementLoop):
         lines = (f"loop of {step.where}", "one kernel runs it element by element")
+    elif isinstance(step, Asked):
+        call = step.nodes[0].payload
+        if not (call.tells or step.decides):
+            return
+        asked = spell_outcome(call.args[0].text, call.args[1]) if step.decides else call.tells
+        lines = (asked, "decision" if step.decides else "a number is read")
     else:
         meaning = textwrap.wrap(REASONS[step.reason.code][0], WIDTH)
         lines = (f"{step.reason.operation} in NumPy", *meaning)

@@ -19,12 +19,12 @@ from fuser.calls.owner import Owner
 from fuser.executor import CannotRun
 from fuser.explain import drawing, graph_breaks, loop_text
 from fuser.explain.candidates import COLUMNS
-from fuser.explain.kernel_text import describe_group, spell_guards, wrapped
+from fuser.explain.kernel_text import describe_group, spell_guards, spell_outcome, wrapped
 from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.program_spec import Asked, LoopRegion, Program, Seam, Stage
 from fuser.programs import partition, run
 from fuser.scheduling import row_tiling, verdicts
 from fuser.scheduling.plans import Plan
@@ -60,6 +60,8 @@ class Explanation:
             everything is.
         seams: one text for each function that NumPy runs between kernels.
         loops: one text for each loop whose iterations are kernels.
+        asked: one text for each number that is read off a value, and each decision.
+        decisions: for each path that calls have taken, the outcomes that lead along it.
         ledger: bytes moved, or None when the call is not fused.
         guards: what this specialisation holds for.
         rules: decompositions and rewrites applied.
@@ -80,6 +82,8 @@ class Explanation:
     seams: list[str] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     lengths: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    decisions: list[str] = field(default_factory=list)
     _spec: KernelSpec | Program | None = None
     _keeps: rereads.Keeps = rereads.on_a_cpu
     _sizes: dict[str, int] = field(default_factory=dict)
@@ -121,12 +125,14 @@ class Explanation:
         if not isinstance(self._spec, Program):
             return self.groups
         kernels, between, loops = iter(self.groups), iter(self.seams), iter(self.loops)
+        asked = iter(self.asked)
         steps: list[str] = []
         for step in self._spec.steps:
             count = len(step.spec.plan.groups) if isinstance(step, Stage) else 0
             rest = between if isinstance(step, Seam) else loops
+            rest = asked if isinstance(step, Asked) else rest
             steps += [next(kernels) for _ in range(count)] or [next(rest)]
-        return steps
+        return [step for step in steps if step]
 
     def __str__(self) -> str:
         """Readable text."""
@@ -152,6 +158,7 @@ class Explanation:
                 f"least possible {book.least_bytes:,}", later="  ",
             )]  # fmt: skip
         for title, entries in (
+            ("paths so far", self.decisions),
             ("holds while", self.guards),
             ("rewrites", self.rules),
             ("pairs considered", self._pair_lines()),
@@ -202,6 +209,18 @@ class Explanation:
             f'<div style="overflow-x: auto">{picture}</div>'
             f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
         )
+
+
+def _paths(function: Owner, structure: Any, leaves: list[Any]) -> list[str]:
+    """For each path that such calls have taken, the outcomes that lead along it, and where to."""
+    lines = []
+    for known in function.known_for(structure, leaves):
+        if known.trace.decisions:
+            outcomes = [f"{spell_outcome(text, value)} ({line})"
+                        for text, value, line in known.trace.decisions]  # fmt: skip
+            stop = ": NumPy runs such calls" if known.trace.stopped is not None else ""
+            lines.append(f"{', '.join(outcomes)}{stop}")
+    return lines
 
 
 def _kernels(count: int) -> str:
@@ -258,7 +277,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         function, args, kwargs = function.seen_as(args, kwargs)
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
-            call = function._find_call(structure, leaves)
+            call = function._find_path(structure, leaves)
     except (CannotRun, Unsupported) as error:
         found.fallbacks.append(error.reason)
         return found
@@ -271,6 +290,10 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     named = [guard.name for guard in call.specialisation.names if hasattr(guard, "name")]
     for name in dict.fromkeys(named):
         found.guards.append(DEFAULTS.get(name, f"{name} is unchanged"))
+    found.decisions = _paths(function, structure, leaves)
+    if trace.stopped is not None:
+        found.fallbacks.append(trace.stopped)
+        return found
     if spec is None:
         found._sizes = call.sizes
         return found
@@ -302,8 +325,9 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
                 loop_text.spell_loop(spec, loop, found._sizes, call.numbers)
                 if isinstance(loop, LoopRegion)
                 else loop_text.spell_element_loop(spec, loop, found._sizes)
-                for loop in spec.between if not isinstance(loop, Seam)
+                for loop in spec.between if not isinstance(loop, (Seam, Asked))
             ]
+        found.asked = [graph_breaks.spell_asked(spec, step) for step in spec.asked]
         found.seams = [graph_breaks.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
         found.fallbacks += [seam.reason for seam in spec.seams]
     else:
@@ -392,7 +416,7 @@ def kernels_of_call(function: Owner, args: Any, kwargs: Any) -> list[Kernel]:
         function, args, kwargs = function.seen_as(args, kwargs)
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
-            return _kernels_of(function._find_call(structure, leaves))
+            return _kernels_of(function._find_path(structure, leaves))
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None
 

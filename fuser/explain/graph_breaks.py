@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.errors import REASONS
 from fuser.element_loops import region as element_loops
 from fuser.explain.candidates import COLUMNS, row, rows_of, saved_bytes, shown_by
-from fuser.explain.kernel_text import seen_behind, spell_views, wrapped
+from fuser.explain.kernel_text import seen_behind, spell_outcome, spell_views, wrapped
 from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam, Stage
+from fuser.program_spec import Asked, Program, Seam, Stage
 from fuser.scheduling.nest_sequences import settled
 from fuser.traffic import ledger
 from fuser.traffic.ledger import BYTES_PER_S, Ledger
@@ -118,6 +118,19 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
+def spell_asked(program: Program, step: Asked) -> str:
+    """What is asked of values as text: a number that is read, or a decision; "" for a length."""
+    call, where = step.nodes[0].payload, f" ({step.where})" if step.where else ""
+    if step.decides:
+        return f"decision: {spell_outcome(call.args[0].text, call.args[1])}{where}"
+    if not call.tells:
+        return ""
+    ((_, chain),), node = step.operands, step.nodes[0].args[0]
+    base = seen_behind(node, chain)
+    value = labels_of(program.graph).get(id(base), "") + spell_views(chain, base, (), {})
+    return f"reads {call.tells} off {value}: {node.type}{where}"
+
+
 def candidates(
     prepared: KernelSpec | Program, sizes: Mapping[str, int] | None = None
 ) -> pandas.DataFrame:
@@ -159,7 +172,8 @@ def _rows_of_program(
             ours = next((n for n in (node, source) if n.op.is_opaque), None)
             if ours is None or source.op.given:
                 continue
-            if ours.payload.name in (loops.NAME, element_loops.NAME):
+            own = ours.payload.is_inner
+            if own or ours.payload.name in (loops.NAME, element_loops.NAME):
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]

@@ -249,6 +249,13 @@ def _sliced(spans: Mapping[int, Span], shape: Sequence[Dim]) -> str:
 _INVERSE = {">": "<=", ">=": "<", "<": ">=", "<=": ">", "==": "!=", "!=": "=="}
 
 
+def spell_outcome(text: str, outcome: object) -> str:
+    """What a decision has found."""
+    if type(outcome) is bool:
+        return text if outcome else f"not {text}" if text.isalnum() else f"not ({text})"
+    return f"{text} is {outcome!r}"
+
+
 def spell_guards(
     equal: Iterable[tuple[Dim, Dim]],
     values: Iterable[tuple[str, object]],

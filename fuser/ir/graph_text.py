@@ -106,6 +106,7 @@ def _check_names(graph: Graph) -> None:
     lengths = {str(dim) for shape in shapes for dim in shape}
     lengths |= graph.scalar_lengths.keys()
     known = lengths | {parameter.name for parameter in graph.parameters}
+    known |= {node.payload.tells for node in graph.nodes if node.op.is_opaque}
     told = [dim for node in graph.nodes for dim in node.shape]
     told += [dim for shape in shapes for dim in shape]
     told += [dim for node in graph.nodes for dim in node.payload.lengths]

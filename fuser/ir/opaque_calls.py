@@ -5,8 +5,10 @@ The text of a call is `call.output [view] [scalar] function(arguments)`, for ins
 is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
 when the function is called, `closure('name', a1)` a function that reaches values of the call.
 `view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar;
-`silent(divide)`: the function had silenced these errors. Nothing but
-literals, these names and functions of a table is read back: `resolve` has it.
+`silent(divide)`: the function had silenced these errors. `fuser.read(a0, 's1')` tells a number of
+the program from a value, `fuser.decided(host('s1 > 0'), True)` is a decision and its outcome
+(`fuser.capture.decisions`). Nothing but literals, these names and functions of a table is read
+back: `resolve` has it.
 """
 
 from __future__ import annotations
@@ -48,6 +50,9 @@ _SETTINGS = frozenset(
     "errstate seterr geterr set_backend skip_backend set_global_backend register_backend "
     "get_workers set_workers".split()
 )
+#: What reads a number of a program off a value, what decides by such numbers which way a program
+#: goes, and what makes an array as long as one.
+READ, DECIDED, COUNTED = "fuser.read", "fuser.decided", "fuser.counted"
 #: Functions of NumPy that write files.
 FILES = frozenset("save savez savez_compressed savetxt".split())
 #: Methods of universal functions.
@@ -62,7 +67,13 @@ METHODS = frozenset(
 
 
 class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
-    """A result has another rank, dtype or length than this graph was made for."""
+    """A result has another rank, dtype or length than this graph was made for.
+
+    Attributes:
+        paused: where a program has ended, whose decision has another outcome.
+    """
+
+    paused: Any = None
 
 
 class CallFailed(Exception):  # noqa: N818 - a signal: the plain function is run instead
@@ -153,6 +164,16 @@ class Call(Attribute):
     def renamed(self, names: Mapping[str, Any]) -> Call:
         """With other symbols in its numbers and lengths."""
         return read(opaque_text.rename(self.text, names))
+
+    @property
+    def tells(self) -> str:
+        """The number that the call reads off its operand, by name; "" for other calls."""
+        return str(self.args[1]) if self.name == READ else ""
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether it is a step of the program itself, and no function that the user has called."""
+        return self.name in (READ, DECIDED, COUNTED)
 
     @property
     def short_name(self) -> str:
@@ -398,8 +419,30 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
     return new, seen
 
 
+def read_number(array: Any, name: str) -> Any:
+    """The scalar that an array of one element holds."""
+    return array[()]
+
+
+def decided(found: Any, outcome: Any) -> Any:
+    """True: a decision has the outcome that a program was made for.
+
+    Raises:
+        PatternMiss: it has another one.
+    """
+    if type(found) is not type(outcome) or found != outcome:
+        raise PatternMiss(f"a decision is {found!r}, not {outcome!r}")
+    return np.True_
+
+
+def counted(length: int) -> Any:
+    """An array of a length, into whose memory nobody looks: it tells kernels the length."""
+    return np.empty(length, np.bool_)
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {
     "fuser.updated": updated, "fuser.changed": changed, "fuser.vectorized": vectorized,
+    READ: read_number, DECIDED: decided, COUNTED: counted,
 }  # fmt: skip
 
 
@@ -469,6 +512,8 @@ def run(
         value = results[place.output]
         _check(node, place, value, operands)
         _bind(node, value.shape, numbers)
+        if place.tells:
+            numbers[place.tells] = value.item()
         found.append(value)
     return found
 

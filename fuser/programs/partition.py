@@ -30,15 +30,19 @@ from fuser.ir.graph import (
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import ElementLoop, LoopRegion, Phase, Program, Seam, Stage, Step
+from fuser.program_spec import Asked, ElementLoop, LoopRegion, Phase, Program, Seam, Stage, Step
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
 
+#: The number of the first value that a program stores where decisions make it one path of several.
+FIRST_STORED = 1000
+
 
 def prepare(
-    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
-) -> KernelSpec | Program:
+    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False,
+    others: Sequence[Program] = (),
+) -> KernelSpec | Program:  # fmt: skip
     """Compile a graph upfront: as one spec, or as a program where functions do not fuse.
 
     Args:
@@ -46,11 +50,39 @@ def prepare(
         mode: "fused" or "unfused".
         fastmath: allow the FAST rules.
         checked: kernels note floating-point exceptions.
+        others: other paths of the same function, planned: what stands before the decision where
+            this one parts from one of them is that one's.
     """
     if not graph.has_externs:
         return compile_upfront(graph, mode, fastmath, checked)
     options = (mode, fastmath, checked)
+    counts = [_common(other, graph) for other in others]
+    if best := max(counts, default=0):
+        other = others[counts.index(best)]
+        return _Splitter(graph, options).program(kernel_cache.new_key(), other, best)
     return kernel_cache.lookup(graph, options, lambda key: _Splitter(graph, options).program(key))
+
+
+def _common(other: Program, graph: Graph) -> int:
+    """How many steps of another path stand before the decision where a graph parts from it."""
+    calls = {call[0].payload.number: call for call in opaque_calls.calls_of(graph)}
+    parameters = {parameter.name: parameter for parameter in graph.parameters}
+    theirs = {parameter.name: parameter for parameter in other.graph.parameters}
+    for place, step in enumerate(other.steps):
+        if isinstance(step, Stage):
+            needed = [p.name for p in step.spec.graph.parameters]
+            if not set(step.spec.graph.guards) <= set(graph.guards):
+                return 0
+        else:
+            ours = calls.get(step.nodes[0].payload.number, [])
+            if list(map(id, ours)) != list(map(id, step.nodes)):
+                asks = _is_decision(step) and len(ours) == 1
+                question = step.nodes[0].payload.args[:1]
+                return place if asks and ours[0].payload.args[:1] == question else 0
+            needed = [name for name, _ in step.operands]
+        if any(parameters.get(name) != theirs[name] for name in needed if name in theirs):
+            return 0
+    return 0
 
 
 def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Program:
@@ -73,8 +105,8 @@ def planned(
     """
     if isinstance(prepared, KernelSpec):
         return compiler.planned(prepared, backend, writes)
-    steps = tuple(_planned_step(step, backend) for step in prepared.steps)
-    return changed(prepared, steps=steps)
+    own = (_planned_step(step, backend) for step in prepared.steps[prepared.shared :])
+    return changed(prepared, steps=(*prepared.steps[: prepared.shared], *own))
 
 
 def _planned_step(step: Step, backend: Backend) -> Step:
@@ -124,6 +156,7 @@ class _Splitter:
         self.call_of = {call[0].payload.number: call for call in self.calls}
         self.steps: list[Step] = []
         self.used: list[tuple[str, ...]] = []
+        self.told = {c[0].payload.tells: c[0] for c in self.calls if c[0].payload.tells}
         self.names: dict[int, str] = {}
         self.alive: list[Node] = []  # so that an id in `names` stays this node's
         self.constants: dict[str, Any] = {}
@@ -134,6 +167,10 @@ class _Splitter:
             self.alive.append(node)
             self.names[id(node)] = parameter.name
         self.next = max((int(p.name[1:]) + 1 for p in arrays), default=0)
+        self.decisions = [c[0].payload.number for c in self.calls if _decides(c[0])]
+        if self.decisions:  # other paths may have more arrays
+            self.next = max(self.next, FIRST_STORED)
+        self.stored: dict[str, Node] = {}
         self.last_call = self._last_calls()
 
     def _last_calls(self) -> dict[int, int]:
@@ -149,8 +186,11 @@ class _Splitter:
                 told.pop(symbol, None)
         for symbol in self.graph.scalar_lengths:
             told.pop(symbol, None)
+        told |= {name: node.payload.number for name, node in self.told.items()}
         for node in self.graph.nodes:
             last = max((found[id(arg)] for arg in node.args), default=-1)
+            if node.op.is_scalar:
+                last = max([last, *(told.get(s, -1) for s in node.payload.symbols)])
             if not node.op.is_opaque:
                 last = max([last, *(told.get(s, -1) for s in lengths_of([node]))])
             if node.op.is_opaque:
@@ -162,15 +202,28 @@ class _Splitter:
         """A name for a value that is stored from now on."""
         name = f"x{self.next}"
         self.next += 1
-        self.names[id(node)] = name
-        self.titles[name] = self.shown[id(node)]
-        self.values[name] = Parameter(name, node.dtype, node.shape)
+        self._know(name, node)
         return name
 
-    def program(self, key: int) -> Program:
-        """The steps of the whole graph."""
-        done = -1
+    def _know(self, name: str, node: Node) -> None:
+        """Note that a value is stored."""
+        self.names[id(node)] = name
+        self.titles[name] = self.shown.get(id(node), name)
+        self.values[name] = Parameter(name, node.dtype, node.shape)
+        self.stored[name] = node
+
+    def program(self, key: int, other: Program | None = None, count: int = 0) -> Program:
+        """The steps of the whole graph.
+
+        Args:
+            key: its number.
+            other: another path of the same function.
+            count: how many steps of that one this one has, too.
+        """
+        done = -1 if other is None else self._take(other, count)
         for call in self.calls:
+            if call[0].payload.number <= done:
+                continue
             sources = [self._source(call[0], arg) for arg in call[0].args]
             if any(self._is_missing(base) for base, _ in sources):
                 self._stage(self._wanted_later(done))
@@ -184,17 +237,17 @@ class _Splitter:
             self._stage(last)
         outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
         mode, fastmath, checked = self.options
-        dropped = self._dropped(outputs)
-        self._give_away(dropped)
+        dropped = self._dropped(outputs, other, count)
+        self._give_away(dropped, count)
         return Program(
             key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
-            outputs, self.constants, dropped,
+            outputs, self.constants, dropped, self.stored, count,
         )  # fmt: skip
 
-    def _give_away(self, dropped: Sequence[tuple[str, ...]]) -> None:
-        """Have loops own what kernels made for them alone."""
+    def _give_away(self, dropped: Sequence[tuple[str, ...]], count: int) -> None:
+        """Have loops own what kernels made for them alone; the first ones are another path's."""
         made = {name for step in self.steps if isinstance(step, Stage) for name in step.stored}
-        for step, last in zip(self.steps, dropped, strict=True):
+        for step, last in list(zip(self.steps, dropped, strict=True))[count:]:
             if isinstance(step, (LoopRegion, ElementLoop)):
                 names = [name for name, _ in step.operands]
                 step.owned = frozenset(
@@ -202,11 +255,33 @@ class _Splitter:
                     if name in made and name in last and names.count(name) == 1 and not chain
                 )  # fmt: skip
 
+    def _take(self, other: Program, count: int) -> int:
+        """Begin with the first steps of another path; the number of the last call in them."""
+        done = -1
+        self.constants = dict(other.constants)
+        for step, dropped in zip(other.steps[:count], other.dropped, strict=False):
+            self.steps.append(step)
+            if isinstance(step, Stage):
+                read = [p.name for p in step.spec.graph.parameters if p.dtype is not None]
+            else:
+                read = [name for name, _ in step.operands]
+                done = step.nodes[0].payload.number
+            self.used.append(tuple(read))
+            for name in step.stored:
+                self._know(name, other.values[name])
+                self.next = max(self.next, int(name[1:]) + 1)
+            for name in dropped:
+                if name in self.stored:
+                    del self.names[id(self.stored[name])], self.values[name]
+        return done
+
     def _between(
         self, call: list[Node], operands: tuple[tuple[str, Chain], ...], stored: tuple[str, ...]
-    ) -> Seam | LoopRegion | ElementLoop:
+    ) -> Seam | LoopRegion | ElementLoop | Asked:
         """The step of one call."""
         line = self.graph.line_of(call[0])
+        if call[0].payload.is_inner:
+            return Asked(tuple(call), operands, stored, line)
         if call[0].payload.name == element_loops.NAME:
             return ElementLoop(tuple(call), operands, stored, line)
         if not _is_loop(call[0]):
@@ -227,15 +302,32 @@ class _Splitter:
         """Whether an output is there already; an argument is no array of its own."""
         return id(node) in self.names and not node.op.is_input
 
-    def _dropped(self, outputs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """Which values nothing needs after each step."""
+    def _dropped(
+        self, outputs: Sequence[str], other: Program | None, count: int
+    ) -> tuple[tuple[str, ...], ...]:
+        """Which values nothing needs after each step.
+
+        What a function gave stays until the last decision: another path that parts there cannot
+        compute it. What other paths have kept goes where this one parts from them.
+        """
         last: dict[str, int] = {}
         for place, names in enumerate(self.used):
             last.update(dict.fromkeys(names, place))
-        return tuple(
-            tuple(n for n in dict.fromkeys(names) if last[n] == place and n not in outputs)
-            for place, names in enumerate(self.used)
-        )
+        asked = [place for place, step in enumerate(self.steps) if _is_decision(step)]
+        for step in self.steps if asked else ():
+            for name in () if isinstance(step, Stage) else step.stored:
+                last[name] = max(last.get(name, 0), asked[-1])
+        found: list[list[str]] = [[] for _ in self.steps]
+        gone: set[str] = set(outputs)
+        if asked:  # other paths may read the arguments later
+            gone.update(p.name for p in self.graph.parameters)
+        for place in range(count if other else 0):
+            found[place] += other.dropped[place] if other else ()
+            gone.update(found[place])
+        for name, place in last.items():
+            if name not in gone:
+                found[max(place, count)].append(name)
+        return tuple(map(tuple, found))
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -287,6 +379,8 @@ class _Splitter:
         for call in self.calls:
             if call[0].payload.number <= done:
                 continue
+            if _decides(call[0]):
+                break  # what comes after it may not be needed
             for arg in call[0].args:
                 base, _ = self._source(call[0], arg)
                 if self._is_missing(base) and self.last_call[id(base)] <= done:
@@ -299,6 +393,7 @@ class _Splitter:
         """One more stage: these values, and costly ones below them that are needed again."""
         outputs = list({id(node): node for node in wanted}.values())
         outputs += self._kept(outputs)
+        outputs += self._reductions(outputs)
         taken: dict[int, Node] = {}
         inside = _walk_to(outputs, self.names, taken)
         parameters = self._parameters(inside, taken)
@@ -351,6 +446,22 @@ class _Splitter:
                 found[id(node)] = node
         return list(found.values())
 
+    def _reductions(self, outputs: Sequence[Node]) -> list[Node]:
+        """Numbers that a stage before a decision has reduced arrays to: other paths may need them.
+
+        They are small, and what they are computed of is not.
+        """
+        done = max((step.nodes[0].payload.number for step in self.steps
+                    if not isinstance(step, Stage)), default=-1)  # fmt: skip
+        if not self.decisions or done >= self.decisions[-1]:
+            return []
+        stored = set(map(id, outputs))
+        inside = _walk_to(outputs, self.names, {})
+        return [
+            node for node in inside
+            if node.op.reduction and not node.shape and id(node) not in stored
+        ]  # fmt: skip
+
     def _parameters(self, inside: Sequence[Node], taken: Mapping[int, Node]) -> list[Parameter]:
         """Scalars, the arrays that a stage reads, and those that bind its lengths."""
         names = {self.names[key] for key in taken}
@@ -368,10 +479,28 @@ class _Splitter:
         if not names:  # some array has to say which device it is
             names |= set(list(self.values)[:1])
         numbers = [p for p in self.graph.parameters if p.dtype is None]
+        spoken = {s for node in inside if node.op.is_scalar for s in node.payload.symbols}
+        for name, node in self.told.items():
+            if name in spoken:
+                numbers.append(Parameter(name, None, (), _KINDS[node.dtype.kind]))
         arrays = [
             Parameter(p.name, p.dtype, p.shape) for n, p in self.values.items() if n in names
         ]
         return [*numbers, *arrays]
+
+
+#: Python's types of the numbers that are read off values, by the kind of their dtypes.
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float"}
+
+
+def _decides(call: Node) -> bool:
+    """Whether a call is a decision."""
+    return bool(call.payload.name == opaque_calls.DECIDED)
+
+
+def _is_decision(step: Step) -> bool:
+    """Whether a step is one."""
+    return isinstance(step, Asked) and step.decides
 
 
 def _plain(parameter: Parameter) -> list[str]:
@@ -408,7 +537,9 @@ def nothing_fuses(graph: Graph) -> Reason | None:
         return None
     if any(node.op.is_opaque and _is_loop(node) for node in graph.nodes):
         return None
-    return seam_reasons(graph)[0]
+    reasons = seam_reasons(graph)
+    found = "it reads numbers off arrays, and computes nothing"
+    return reasons[0] if reasons else Reason("no-gain", "the function", found)
 
 
 def seam_reasons(graph: Graph) -> list[Reason]:
@@ -416,7 +547,8 @@ def seam_reasons(graph: Graph) -> list[Reason]:
     if not graph.has_externs:
         return []
     calls = [call[0] for call in opaque_calls.calls_of(graph)]
-    return [opaque_calls.reason_of(c, graph.line_of(c)) for c in calls if not _is_loop(c)]
+    between = [c for c in calls if not (_is_loop(c) or c.payload.is_inner)]
+    return [opaque_calls.reason_of(c, graph.line_of(c)) for c in between]
 
 
 def _is_loop(call: Node) -> bool:
@@ -434,9 +566,12 @@ def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
 def seam_counts(program: Program) -> dict[str, int]:
     """What one call adds to the counters: functions run in NumPy, in all and by reason."""
     counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
-    count = len(program.loops) + len(program.element_loops)
-    loops_run = {"loops": count} if count else {}
-    return {"seams": len(program.seams), **loops_run, **counts}
+    found = {"seams": len(program.seams), **counts}
+    if count := len(program.loops) + len(program.element_loops):
+        found["loops"] = count
+    if decisions := sum(map(_is_decision, program.steps)):
+        found["decisions"] = decisions
+    return found
 
 
 def count_seams(program: Program) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,56 @@ from fuser import executor
 from fuser.backend import Kernel, chosen_name
 from fuser.base import budget
 from fuser.base.errors import Reason
+from fuser.base.records import record
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Seam, Stage, made_by
+from fuser.program_spec import (
+    Asked,
+    ElementLoop,
+    Kind,
+    LoopRegion,
+    Program,
+    Seam,
+    Stage,
+    made_by,
+)
+
+
+@record
+class Paused:
+    """A program that has ended at a decision which has another outcome than the program's.
+
+    Attributes:
+        program: it.
+        place: of the decision among its steps.
+        values: what is stored.
+        numbers: what is known.
+        kinds: what each value was, those that are stored no more, too.
+    """
+
+    program: Program
+    place: int
+    values: dict[str, Any]
+    numbers: dict[str, Any]
+    kinds: dict[str, Kind]
+
+    @property
+    def told(self) -> list[Any]:
+        """The numbers that it has read off values, in their order."""
+        names = [step.nodes[0].payload.tells for step in self.program.steps[: self.place]
+                 if isinstance(step, Asked)]  # fmt: skip
+        return [self.numbers[name] for name in names if name]
+
+    def leads_to(self, other: Program, arrays: Mapping[str, Any]) -> bool:
+        """Whether another path begins with the same steps, on the same arrays."""
+        steps = self.program.steps[: self.place]
+        return (
+            len(other.steps) > self.place
+            and all(a is b for a, b in zip(steps, other.steps, strict=False))
+            and all(self.values.get(name, array) is array for name, array in arrays.items())
+        )
 
 
 def execute(
@@ -27,6 +73,7 @@ def execute(
     seen: Callable[[KernelSpec, Mapping[str, Any]], None] | None = None,
     learned: dict[str, Any] | None = None,
     kinds: dict[str, Kind] | None = None,
+    paused: Paused | None = None,
 ) -> list[Any]:
     """Run a program's steps.
 
@@ -39,6 +86,8 @@ def execute(
         seen: called with each stage's spec and arrays after it ran.
         learned: takes all numbers that are known at the end.
         kinds: takes what each value was.
+        paused: where another path of the same function has ended in this call: its steps are not
+            run again where they are this program's.
 
     Returns:
         One array, or NumPy scalar, for each output.
@@ -49,11 +98,21 @@ def execute(
             written.
     """
     values: dict[str, Any] = {**program.constants, **arrays}
-    known = dict(numbers)
+    known, first = dict(numbers), 0
+    if paused is not None and paused.leads_to(program, arrays):
+        values, known = {**values, **paused.values}, {**paused.numbers, **known}
+        first = paused.place
+        if kinds is not None:
+            kinds.update(paused.kinds)
     direct, last = _direct(program, given or {}), program.steps[-1]
-    for step, dropped in zip(program.steps, program.dropped, strict=True):
+    steps = zip(program.steps, program.dropped, strict=True)
+    for place, (step, dropped) in islice(enumerate(steps), first, None):
         if not isinstance(step, Stage):
-            _run_between(step, values, known)
+            try:
+                _run_between(step, values, known)
+            except opaque_calls.PatternMiss as miss:
+                miss.paused = Paused(program, place, dict(values), dict(known), dict(kinds or ()))
+                raise
             opaque_calls.check_guards(program.graph, known)
             if check is not None:
                 check(known)
@@ -135,8 +194,9 @@ def runner_of(step: LoopRegion | ElementLoop) -> Callable[..., list[Any]]:
 
 
 def _run_between(
-    step: Seam | LoopRegion | ElementLoop, values: dict[str, Any], numbers: dict[str, Any]
-) -> None:
+    step: Seam | LoopRegion | ElementLoop | Asked, values: dict[str, Any],
+    numbers: dict[str, Any],
+) -> None:  # fmt: skip
     """Run a function in NumPy, or a loop.
 
     Raises:
@@ -154,6 +214,8 @@ def _run_between(
     try:
         if isinstance(step, (LoopRegion, ElementLoop)):
             results = run_loop(step, operands, numbers)
+        elif isinstance(step, Asked):
+            results = opaque_calls.run(step.nodes, operands, numbers)
         else:
             with phase("numpy", step.reason.operation), budget.unclocked():
                 results = opaque_calls.run(step.nodes, operands, numbers)

@@ -119,6 +119,26 @@ def _print(*args: Any, **kwargs: Any) -> None:
     raise Unsupported("side-effect", "print()", "it prints")
 
 
+def _float(*args: Any) -> Any:
+    """`float`, called: of a value it is a number that later calls read anew."""
+    value: Any = args[0] if len(args) == 1 else None
+    if issubclass(type(value), TracedArray):
+        return value.as_number(float)
+    if issubclass(type(value), HostScalar) and value.kind is not complex:
+        return value if value.kind is float else value * 1.0
+    return float(*args)
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    """`int`, called."""
+    value: Any = args[0] if len(args) == 1 and not kwargs else None
+    if issubclass(type(value), TracedArray):
+        return value.as_number(int)
+    if issubclass(type(value), HostScalar) and value.kind in (int, bool):
+        return value if value.kind is int else value + 0
+    return int(*args, **kwargs)
+
+
 def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that keeps its results, called with numbers where stand-ins are given."""
 
@@ -143,6 +163,8 @@ BUILTINS: dict[str, Any] = {
     "len": _len, "type": _Type(), "hasattr": _hasattr, "getattr": _getattr, "id": _id,
     "print": _print,
 }  # fmt: skip
+#: Classes that a function finds replaced where it does nothing with them but call them.
+CALLED: dict[str, Any] = {"float": _float, "int": _int}
 
 
 def plain_builtin(value: Any) -> Any:

@@ -117,6 +117,10 @@ def canonical(
         hints,
         tuple(tracing.arguments[place].initial.payload.name for place in tracing.in_order),
         tuple(tracing.named_arguments.values()) if tracing.by_identity else None,
+        tuple(
+            (rename_scalars(text, full), *decided) for text, decided in tracing.decisions.items()
+        ),
+        guards_before=tracing.guards_before,
     )
 
 

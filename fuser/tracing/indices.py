@@ -31,17 +31,22 @@ def with_scalars(index: Any) -> Any:
     return _scalar(index)
 
 
-def _scalar(part: Any) -> Any:
-    """One entry of an index; values of NumPy's scalars cannot be guards, as other slices need."""
+def _scalar(part: Any, bound: bool = False) -> Any:
+    """One entry of an index; values of NumPy's scalars cannot be guards, as other slices need.
+
+    Args:
+        part: the entry, or a bound of a slice.
+        bound: it is a bound: the value of any other one is read between stages.
+    """
     if type(part) is slice:
         if part.step is not None and not (type(part.step) is int and part.step > 0):
             return part
-        return slice(_scalar(part.start), _scalar(part.stop), part.step)
+        return slice(_scalar(part.start, True), _scalar(part.stop, True), part.step)
     if type(part) is HostScalar or not hasattr(part, "tracing") or not part.generic:
         return part
     found = _number(part.tracing, part.node)
     if found is None:
-        return part
+        return part.tracing.read(part.node) if bound and part.dtype.kind in "iu" else part
     text, value = found
     if not part.node.op.is_input:  # Python's integers do not wrap
         number = symbolic_length(HostScalar(part.tracing, text, value))
@@ -141,7 +146,13 @@ def symbolic_length(scalar: HostScalar) -> Dim | None:
     numbers = {number.text: number.hint for number, _ in tracing.scalars}
     arrays = {a.initial.text: a.array for a in tracing.arguments}
     symbols: dict[str, Dim] = {}
+    read = {number.text: number.hint for _, number in tracing.reads.values()}
     for name in dims.symbols(dim):
+        if name in read:
+            if type(read[name]) is not int:
+                return None
+            symbols[name] = tracing.length_of_number(name, read[name])
+            continue
         value = numbers.get(name, arrays.get(name))
         if value is not None:
             if type(value) is not int and not isinstance(value, np.integer):

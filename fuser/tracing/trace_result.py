@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fuser.base.errors import Reason
 from fuser.base.records import field, record
 from fuser.ir.attributes import Region
 from fuser.ir.graph import Graph
@@ -82,6 +83,10 @@ class Trace:
         in_order: parameters that have to be contiguous in C order.
         by_identity: where the function may ask whether two arrays are one: arguments that it has
             reached by a name, too; None where it does not ask.
+        decisions: (host expression, outcome, `file:line`) of what numbers that were read decided.
+        stopped: why the function cannot go on as a graph after the last of them; None where it
+            can.
+        guards_before: how many of the value guards are older than the first of them.
     """
 
     graph: Graph
@@ -94,6 +99,9 @@ class Trace:
     hints: Mapping[str, int] = field(default_factory=dict)
     in_order: tuple[str, ...] = ()
     by_identity: tuple[Any, ...] | None = None
+    decisions: tuple[tuple[str, Any, str], ...] = ()
+    stopped: Reason | None = None
+    guards_before: int = 0
 
     @property
     def written(self) -> tuple[tuple[str, int, Region | None], ...]:

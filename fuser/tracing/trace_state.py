@@ -14,6 +14,7 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.error_states import ErrorState
 from fuser.base.errors import Unsupported, user_line
+from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import field, record
 from fuser.ir import infer
 from fuser.ir.attributes import NOTHING, Attribute, Cast
@@ -107,6 +108,17 @@ class Tracing(Lengths):
     """What was read at one place of each row: the rows, and the places; by `id` of the result."""
     optional: dict[int, Node] = field(default_factory=dict)
     """Selections that cannot raise: they need not run where nothing reads them."""
+    reads: dict[int, tuple[Node, Any]] = field(default_factory=dict)
+    """Values that were asked for, and the stand-ins for these numbers, by `id` of the node."""
+    decisions: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    """What was decided by such numbers: host expressions, their values, and the lines."""
+    guards_before: int = 0
+    """How many guards there were before the first decision."""
+    computed: dict[int, tuple[Node, Any]] = field(default_factory=dict)
+    """What was computed for such numbers, by `id` of the node."""
+    computed_bytes: int = 0
+    told_late: dict[str, Dim] = field(default_factory=dict)
+    """Integers that were read, as expressions over lengths, by name."""
     placeholders: dict[str, Node] = field(default_factory=dict)
     """What stands for arrays in any iteration of a loop: by name, what the first one finds."""
     symbols: int = 0
@@ -140,7 +152,15 @@ class Tracing(Lengths):
 
     def guard_value(self, text: str, value: Any) -> None:
         """Note that this trace holds only while a host expression has this value."""
-        self.value_guards[text] = value
+        if self.reads and not self.read_names.isdisjoint(scalar_symbols(text)):
+            self.decide(text, value)
+        else:
+            self.value_guards[text] = value
+
+    @property
+    def read_names(self) -> set[str]:
+        """The names of the numbers that were read off values."""
+        return {number.text for _, number in self.reads.values()}
 
     def guard_reach(self, length: Dim, reach: int) -> None:
         """Note that this trace holds only while an integer index lies within an axis.
@@ -222,7 +242,9 @@ class Tracing(Lengths):
 
     def numbers(self) -> dict[str, Any]:
         """Scalars and lengths of this call, by name."""
-        return {**self.sizes, **{scalar.text: scalar.hint for scalar, _ in self.scalars}}
+        scalars = [scalar for scalar, _ in self.scalars]
+        scalars += [number for _, number in self.reads.values()]
+        return {**self.sizes, **{scalar.text: scalar.hint for scalar in scalars}}
 
     # -- what the tracer does ---------------------------------------------------------------
 
@@ -261,6 +283,25 @@ class Tracing(Lengths):
 
     def evaluate(self, node: Node) -> Any:
         """The value of a node in this call, computed operation by operation."""
+        raise NotImplementedError
+
+    def read(self, node: Node) -> Any:
+        """The number that a node without axes holds, which later calls read anew."""
+        raise NotImplementedError
+
+    def shown(self, array: Any, what: str) -> Any:
+        """What an array is in this call, as text has it: a function that goes on is refused.
+
+        One that raises is run plainly anyway, with the text that it has then.
+        """
+        raise NotImplementedError
+
+    def decide(self, text: str, value: Any) -> None:
+        """Note that the function goes on as it does because numbers that were read are so."""
+        raise NotImplementedError
+
+    def length_of_number(self, text: str, value: int) -> Dim:
+        """An integer that was read, as an expression over lengths."""
         raise NotImplementedError
 
     def apply_ufunc(

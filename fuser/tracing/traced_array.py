@@ -28,6 +28,8 @@ from fuser.tracing.traced_scalars import HostScalar
 UNPACKED = 32
 #: The same, of axes whose length a call decides: each length is a specialisation of its own.
 COORDINATES = 6
+#: Floats below this one are integers of 64 bits when they are truncated.
+LARGEST_INTEGER = float(1 << 62)
 #: Methods that NumPy runs between kernels.
 _CALLED = frozenset(
     "argpartition argsort choose compress cumprod cumsum nonzero searchsorted view "
@@ -59,25 +61,80 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     def _refuse(self, code: str, what: str) -> Any:
         raise Unsupported(code, what, f"on {self.node.type}")
 
+    def _element(self, what: str) -> TracedArray:
+        """The only element, without axes.
+
+        Raises:
+            Unsupported: there are others, or none.
+        """
+        if any(self.tracing.size(dim) != 1 for dim in self._shape):
+            self._refuse("array-conversion", what)
+        for dim in self._shape:
+            if not isinstance(self.tracing.resolve(dim), int):
+                self.tracing.hold_exactly(dim)
+        found: TracedArray = self[(0,) * self.ndim] if self.ndim else self
+        return found
+
     def __bool__(self) -> bool:
-        """Refused: control flow on array values."""
-        return bool(self._refuse("control-flow", "bool()"))
+        """A decision, see `fuser.capture.decisions`; the truth of an array is none."""
+        if any(self.tracing.size(dim) != 1 for dim in self._shape):
+            self._refuse("control-flow", "bool()")
+        found: Any = self._element("bool()")
+        if found.dtype.kind != "b":
+            found = np.not_equal(found, 0)
+        return bool(self.tracing.read(found.node))
+
+    def item(self, *place: Any) -> Any:
+        """An element as a Python number, which later calls read anew."""
+        found = self
+        if place:
+            index = place[0] if len(place) == 1 else place
+            found = self[index] if isinstance(index, tuple) or self.ndim == 1 else (
+                self.reshape(-1)[index])  # fmt: skip
+        number = self.tracing.read(found._element("ndarray.item").node)
+        exact = self.tracing.exact_truth and found.dtype.kind == "b"
+        return bool(number) if exact else number
+
+    def tolist(self) -> Any:
+        """Of one without axes, its number; others are refused."""
+        return self._refuse("array-conversion", "ndarray.tolist") if self.ndim else self.item()
+
+    def as_number(self, kind: type) -> Any:
+        """What `float` and `int` of it are: a number that later calls read anew.
+
+        Args:
+            kind: float or int.
+        """
+        if self.ndim or self.dtype.kind not in "biuf":  # of arrays with axes, NumPy warns
+            return self._refuse("array-conversion", f"{kind.__name__}()")
+        found: Any = self
+        if kind is float and self.dtype.kind != "f":
+            found = self.astype(np.float64)
+        elif kind is int and self.dtype.kind == "f":
+            if not np.abs(self) < LARGEST_INTEGER:  # nor is NaN
+                return self._refuse("array-conversion", "int()")
+            found = np.trunc(self).astype(np.int64)
+        elif kind is int and self.dtype.kind == "b":
+            found = self.astype(np.int64)
+        return self.tracing.read(found.node)
 
     def __int__(self) -> int:
-        """Refused."""
-        return int(self._refuse("array-conversion", "int()"))
+        """A decision by the integer, where `int` is not ours: `as_number`."""
+        return int(self.as_number(int))
 
     def __float__(self) -> float:
-        """Refused."""
-        return float(self._refuse("array-conversion", "float()"))
+        """Refused: there are too many floats to decide by; `float` gives `as_number`."""
+        return float(self.as_number(float))
 
     def __complex__(self) -> complex:
         """Refused."""
         return complex(self._refuse("array-conversion", "complex()"))
 
     def __index__(self) -> int:
-        """Refused."""
-        return int(self._refuse("array-conversion", "index"))
+        """A decision by the integer."""
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return int(self.tracing.read(self.node))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refused: the values do not exist yet."""
@@ -96,10 +153,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return int(self._refuse("array-conversion", "hash()"))
 
     def __format__(self, spec: str) -> str:
-        """Refused; an array has no form but the plain one."""
+        """Refused, unless the function raises; an array has no form but the plain one."""
         if self.ndim and spec:
             raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
-        return str(self._refuse("array-conversion", "format()"))
+        return format(self.tracing.shown(self, "format()"), spec)
 
     def __round__(self, digits: Any = None) -> Any:
         """As np.round; an integer is refused, and arrays have none."""

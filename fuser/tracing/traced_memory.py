@@ -218,5 +218,9 @@ class TracedMemory:
         return self._length(dims.product(self._shape) * self.dtype.itemsize)
 
     def __repr__(self) -> str:
-        """Refused: there are no values yet."""
-        raise Unsupported("array-conversion", "str()", f"on {self.node.type}")
+        """Refused, unless the function raises: see `Tracing.shown`."""
+        return repr(self.tracing.shown(self, "str()"))
+
+    def __str__(self) -> str:
+        """Likewise."""
+        return str(self.tracing.shown(self, "str()"))

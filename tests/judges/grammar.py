@@ -52,6 +52,18 @@ CONDITIONS = (
     "n == 5; OPERAND is x; x.dtype == np.float64; np.any(OPERAND); x.flags.c_contiguous; "
     "OPERAND is not None; np.shares_memory(x, y)"
 ).split("; ")
+#: What values decide, and numbers that are read off them.
+DECISIONS = (
+    "np.sum(A) > 0; np.any(A); np.all(B); np.max(A) > np.min(B); not np.any(A > 1); np.sum(A); "
+    "np.isnan(A).any(); 0 < np.mean(A) < 2; float(np.max(A)) > 1; A.sum() > 0 and B.max() > 1; "
+    "int(np.argmax(A)) > 1; np.size(A) > 3 or np.sum(B) > 1; np.allclose(A, B); "
+    "np.linalg.norm(A) > 2; np.sort(A, None)[0] > 0; np.max(A).item() < 3; A.flat[0] > 0.5"
+).split("; ")
+NUMBERS = (
+    "float(np.max(A)); np.sum(A).item(); int(np.sum(A > 0)); int(np.argmax(A)); "
+    "min(np.sum(A), np.sum(B)); max(A.max(), B.min(), 1); float(np.mean(A)) * 2; bool(np.any(A)); "
+    "abs(float(np.min(A))) + 1; round(np.max(A)); int(np.max(A)); np.argmin(A).item()"
+).split("; ")
 HELPERS = (
     "def h(a, b):\n    return a * 2 - b",
     "def h(a, b):\n    a += b\n    return a",
@@ -100,7 +112,9 @@ def _indented(statements: tuple[str, ...]) -> list[str]:
     return ["    " + line for text in statements for line in text.split("\n")]
 
 
-def generate(seed: int, index: int, make: Callable[[], Namespace]) -> Program:
+def generate(
+    seed: int, index: int, make: Callable[[], Namespace], decisions: bool = False
+) -> Program:
     """Return one program.
 
     Args:
@@ -108,10 +122,12 @@ def generate(seed: int, index: int, make: Callable[[], Namespace]) -> Program:
         index: which one of them.
         make: gives a fresh namespace, in which statements are tried: most of those that raise
             are left out.
+        decisions: values decide often what the program does.
     """
+    kind = _Decider if decisions else _Writer
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return _Writer(Random(f"{seed}/{index}"), make).program()
+        return kind(Random(f"{seed}/{index}"), make).program()
 
 
 class _Writer:
@@ -377,3 +393,37 @@ class _Writer:
             f"{one}[{index}]; {', '.join(made[-4:])}"
         )
         return "return " + self.pick(forms.split("; "))
+
+
+class _Decider(_Writer):
+    """Writes programs that go this way or that by what arrays hold."""
+
+    def statement(self) -> tuple[str, str]:
+        """A decision, a number that is read, or any other statement."""
+        if self.chance(0.55):
+            return super().statement()
+        self.number += 1
+        new = f"t{self.number}"
+        condition = self.asked(self.pick(DECISIONS))
+        one, two, three = self.expression(1), self.operand(), self.written()
+        four = self.asked(self.pick(DECISIONS))
+        step = f"{new}, k = {new} * 0.25 - 1, k + 1"
+        changed = f"{three} {self.pick(('=', '+=', '*='))} {two}"
+        forms = (
+            (6, new, f"{new} = {one} if {condition} else {two}"),
+            (6, new, f"if {condition}:\n    {new} = {one}\nelse:\n    {new} = {two}"),
+            (4, "", f"if {condition}:\n    {changed}"),
+            (2, "", f"if {condition}:\n    if {four}:\n        return {one}\n    {changed}"),
+            (1, "", f"if {condition}:\n    {changed}\n    raise ValueError(str({two}))"),
+            (1, "", f"assert {condition}, 'no'"),
+            (2, new, f"{new}, k = {two}, 0\nwhile np.sum({new}) > 9 and k < 6:\n    {step}"),
+            (6, new, f"{new} = {self.asked(self.pick(NUMBERS))}"),
+            (2, new, f"{new} = {two}[:{self.asked(self.pick(NUMBERS))}]"),
+            (2, new, f"{new} = x[{self.asked(self.pick(NUMBERS))}] + {one}"),
+        )
+        return self.random.choices([form[1:] for form in forms], [form[0] for form in forms])[0]
+
+    def asked(self, form: str) -> str:
+        """A question with operands put in."""
+        arrays = [name for name in self.names if name[0] in "xytC"]
+        return form.replace("A", self.pick(arrays)).replace("B", self.pick(arrays))

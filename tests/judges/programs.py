@@ -121,17 +121,17 @@ class Worker:
         self.process, self.served = None, 0
 
 
-def program(seed: int, index: int) -> Program:
-    """The program of that name."""
-    return generate(seed, index, lambda: dict(World().namespace))
+def program(seed: int, index: int, decisions: bool = False) -> Program:
+    """The program of that name; `decisions`: of those in which values decide often."""
+    return generate(seed, index, lambda: dict(World().namespace), decisions)
 
 
-def findings(seed: int, indices: Iterable[int]) -> Iterator[Finding]:
+def findings(seed: int, indices: Iterable[int], decisions: bool = False) -> Iterator[Finding]:
     """Judge programs of one seed."""
     worker = Worker()
     try:
         for index in indices:
-            text = program(seed, index).text()
+            text = program(seed, index, decisions).text()
             answer = worker.judge(text, f"<program {seed}/{index}>")
             yield Finding(seed, index, text, **answer)
     finally:
@@ -177,6 +177,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--index", type=int, help="this one program alone")
+    parser.add_argument("--decisions", action="store_true", help="values decide what they do")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -188,13 +189,13 @@ def main() -> int:
     until, bad, known, done = time.monotonic() + options.seconds, 0, 0, 0
     with Progress(*Progress.get_default_columns(), TextColumn("{task.fields[now]}")) as progress:
         task = progress.add_task("programs", total=options.seconds, now="")
-        for finding in findings(options.seed, indices):
+        for finding in findings(options.seed, indices, options.decisions):
             done += 1
             if finding.difference and finding.known is not None and options.index is None:
                 known += 1
             elif finding.difference:
                 bad += 1
-                whole = program(options.seed, finding.index)
+                whole = program(options.seed, finding.index, options.decisions)
                 less, difference = smallest(whole, finding.difference)
                 progress.console.print(
                     f"# seed {options.seed}, index {finding.index}\n# " +

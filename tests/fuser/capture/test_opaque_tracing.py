@@ -123,10 +123,11 @@ WHOLE: dict[str, tuple[Any, tuple[Any, ...], str]] = {
         lambda x: (np.cumsum(x, 0, np.float64, x), x * 2)[1], (A,), "write-into-view",
     ),
     "write that a view sees": (_written_later, (A,), "write-into-view"),
-    "answer for Python": (lambda x: x * 2 if np.allclose(x, x) else x, (A,), "control-flow"),
+    "answer for Python": (
+        lambda x: x * 2 if np.may_share_memory(x, x) else x, (A,), "write-into-view",
+    ),
     "objects": (lambda x: np.sort(x).astype(object) + x, (A,), "unsupported-dtype"),
-    "bool of a result": (lambda x: x if np.linalg.det(x) > 0 else -x, (A,), "control-flow"),
-    "int of a result": (lambda x: x * int(np.median(x)), (A,), "array-conversion"),
+    "complex of a result": (lambda x: x * complex(np.median(x)), (A,), "array-conversion"),
 }  # fmt: skip
 
 

@@ -99,8 +99,8 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
 
 
 def refused(x: Any) -> Any:
-    """Values decide."""
-    return x if x.sum() > 0 else -x
+    """Python looks at every element."""
+    return x if 7 in x else -x
 
 
 def test_a_call_that_is_not_fused_says_why() -> None:

@@ -55,7 +55,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "many": (many, (X,) * 40, ("args[5], … (40 in all)", "(exp sin add) x 39", "and 27 more")),
     "again": (steps, (X, X + 1), ("multiply add\n", "… these 2 lines 100 times")),
     "seam": (product, (X, X + 1), ("np.matmul", "reads k.T: float32", "x3 holds np.matmul#1")),
-    "refused": (lambda x: x if x.sum() > 0 else -x, (X,), ("[control-flow]",)),
+    "refused": (lambda x: x if 7 in x else -x, (X,), ("[control-flow]",)),
+    "decided": (lambda x: x * 2 if x.sum() > 0 else -x, (X,), ("decision: ", "reads s0 off")),
 }
 
 

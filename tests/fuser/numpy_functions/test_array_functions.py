@@ -142,10 +142,9 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "mask index": (lambda x: x[x > 0], (X,), "unsupported-argument"),
     "F order": (lambda x: x.reshape(-1, order="A"), (X,), "unsupported-argument"),
     "where=": (lambda x: (np.add(x, 1, where=x > 0) > 0) & False, (X,), "where-without-out"),
-    "bool()": (lambda x: x if x[0, 0] > 0 else -x, (X,), "control-flow"),
+    "dtype of an item": (lambda x: x * hash(x[0, 0].item()), (X,), "array-conversion"),
     "iteration": (lambda x: [row * 2 for row in x], (np.ones((7, 2)),), "control-flow"),
-    "any": (lambda x: x if any(x[0] > 100) else -x, (X,), "control-flow"),
-    "float()": (lambda x: x * float(x[0, 0]), (X,), "array-conversion"),
+    "any": (lambda x: x if 100 in x else -x, (X,), "control-flow"),
     "asarray": (lambda x: np.asarray(x, order="F") * 2, (X,), "array-conversion"),
     "array of arrays": (lambda x: np.add([x, x], 1), (X,), "array-conversion"),
 }

@@ -14,6 +14,7 @@ from fuser.base import trees
 
 FUSED = """
 np.all(x > 0, axis=1)
+np.allclose(x, x)
 np.amax(x)
 np.amin(x)
 np.angle(x)
@@ -24,6 +25,7 @@ np.apply_over_axes(np.sum, x, [0, 1])
 np.argmax(x, 1)
 np.argmin(x, 1)
 np.around(x, 1)
+np.array_equal(v, w)
 np.astype(x, np.float64)
 np.atleast_1d(v)
 np.atleast_2d(v)
@@ -214,9 +216,7 @@ np.where(v > 0)[0]
 """.strip().splitlines()
 
 WHOLE = """
-np.allclose(x, x)
 np.array2string(x)
-np.array_equal(v, w)
 np.array_equiv(v, w)
 np.array_repr(x)
 np.array_str(x)
