@@ -24,7 +24,8 @@ class Before:
     """A trace as it was before a loop, to be put back."""
 
     _FIELDS = (
-        "equal guards value_guards reaches scalars written hazards externs repeatable picked "
+        "reads decisions told_late equal guards value_guards reaches scalars written hazards "
+        "externs repeatable picked "
         "optional common in_order told"
     ).split()
 
@@ -50,6 +51,7 @@ class Before:
         for name, value in self._saved.items():
             setattr(tracing, name, copy.copy(value))
         tracing.extern_count, tracing.replay.place = self._counts
+        del tracing.replay.numbers[len(tracing.reads) :]  # others may be read from here on
         tracing.failed = None
         budget.reset(self._budget)
 
@@ -68,7 +70,8 @@ class Before:
 
     def put_back_calls(self) -> None:
         """Have no calls and numbers but those from before."""
-        for name in ("scalars", "externs", "repeatable", "picked", "optional"):
+        asked = ("reads", "decisions", "told_late")
+        for name in (*asked, "scalars", "externs", "repeatable", "picked", "optional"):
             setattr(self._tracing, name, copy.copy(self._saved[name]))
 
     def node_of(self, storage: Storage) -> Node:

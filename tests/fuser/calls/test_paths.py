@@ -335,3 +335,18 @@ def test_out_is_written_whichever_way_a_call_goes() -> None:
         x, y = np.full(4, value), np.ones(4)
         assert fused(x, y, out=room) is room
         np.testing.assert_allclose(room, clipped(x, y), rtol=1e-14)
+
+
+def test_what_a_loop_takes_back_is_asked_again() -> None:
+    """A condition before the first iteration, whose trace was put back, is a decision still."""
+
+    def shrunk(x: Any) -> Any:
+        found, count = x * 1, 0
+        while np.sum(found) > 9 and count < 6:
+            found, count = found * 0.25 - 1, count + 1
+        return found
+
+    for values in ((100, -1, 7, -3), (-3, 7, -1, 100)):
+        fused = fuser.fuse(shrunk, fallback="allow")
+        for value in values:
+            assert same(fused(np.full(5, value)), shrunk(np.full(5, value)))
