@@ -98,16 +98,33 @@ def _divided(region: Region) -> tuple[PhaseGraph, ...]:
             return _Division(region).phases()
         except _Undivided:
             pass
-    outputs = list({id(node): node for node in region.graph.outputs}.values())
-    place = {id(node): k for k, node in enumerate(outputs)}
-    of = [place[id(node)] for node in region.graph.outputs]
+    outputs = region.graph.outputs
     used = {number for text in region.results if (number := _output(text)) is not None}
-    kept = {of[number]: value_name(region, number) for number in used}
-    stored = tuple(kept.get(k, "") for k in range(len(outputs)))
+    kept = {id(outputs[k]): (value_name(region, k), outputs[k]) for k in sorted(used)}
     names = region.names
-    writes = tuple((names[array], of[output], box) for array, output, box in region.writes)
-    graph = region.graph.with_outputs(outputs)
-    return (PhaseGraph(graph, stored, writes),)
+    wanted = [(names[array], outputs[output], box) for array, output, box in region.writes]
+    found, stored, writes = _laid_out(kept.values(), wanted)
+    return (PhaseGraph(region.graph.with_outputs(found), stored, writes),)
+
+
+def _laid_out(
+    kept: Iterable[tuple[str, Node]], writes: Iterable[tuple[str, Node, Box | None]]
+) -> tuple[list[Node], tuple[str, ...], tuple[tuple[str, int, Box | None], ...]]:
+    """The outputs of a phase, what they are called, and its writes.
+
+    A value is stored once, but each write has an output of its own: kernels write an output to one
+    place, and a value may go to several (`a[0] = a[-1] = 0`).
+    """
+    names, outputs = [], []
+    for name, node in kept:
+        names.append(name)
+        outputs.append(node)
+    done = []
+    for name, node, box in writes:
+        done.append((name, len(outputs), box))
+        names.append("")
+        outputs.append(node)
+    return outputs, tuple(names), tuple(done)
 
 
 def value_name(region: Region, output: int) -> str:
@@ -281,17 +298,15 @@ class _Division:
             made = new[id(node)] = intern(node.op, args, node.shape, node.dtype, node.payload)
             if line := self.graph.line_of(node):
                 lines.setdefault(id(made), line)
-        made_of = [new[id(node)] for node in wanted], list(new.values())
+        outputs, stored, done = _laid_out(
+            [(self.names[key], new[key]) for key in self.kept[number]],
+            [
+                (name, new[id(value)], box)
+                for (name, _, box), value in zip(writes, values, strict=True)
+            ],
+        )
         written = {name for name, _, _ in writes} - _moved_arrays(self.graph, writes)
-        graph = self._graph(*made_of, written, lines)
-        stored = tuple(
-            self.names[id(node)] if id(node) in self.kept[number] else "" for node in wanted
-        )
-        places = {id(node): place for place, node in enumerate(wanted)}
-        done = tuple(
-            (name, places[id(value)], box)
-            for (name, _, box), value in zip(writes, values, strict=True)
-        )
+        graph = self._graph(outputs, list(new.values()), written, lines)
         return PhaseGraph(graph, stored, done, (), tuple(parts))
 
     def _part(self, node: Node, number: int) -> tuple[str, Chain] | None:

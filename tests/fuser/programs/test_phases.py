@@ -94,3 +94,51 @@ def test_one_value_that_several_names_have() -> None:
             for one, two in zip(fused(a, b, trips), function(a, b, trips), strict=True):
                 np.testing.assert_allclose(one, two, rtol=1e-12)
                 assert type(one) is type(two)
+
+
+def _edges_of_two(u: Any, v: Any, n: int) -> None:
+    for _ in range(n):
+        w = u.copy()
+        u[1:-1] = w[1:-1] + 0.5 * v[1:-1]
+        u[0] = u[-1] = 0
+        v[0] = v[-1] = 0
+
+
+def _edges_between_reads(u: Any, v: Any, n: int) -> None:
+    for _ in range(n):
+        u[1:-1] = (u[2:] + u[:-2]) * 0.5
+        u[0] = u[-1] = v[0] = v[-1] = 1
+        v[1:-1] = u[2:] - u[:-2]
+
+
+def _edges_with_a_call(u: Any, v: Any, n: int) -> None:
+    for _ in range(n):
+        u[1:-1] = np.sort(v)[1:-1] * 0.5
+        u[:1] = v[-1:] = u[-1:] = 2
+        v[0] = 0
+
+
+def _one_value_in_two_and_kept(u: Any, v: Any, n: int) -> Any:
+    kept = u[2:4]
+    for _ in range(n):
+        kept = u[1:3] * 0.5 + v[1:3]
+        u[0:2] = kept
+        v[3:5] = u[5:7] = kept
+    return kept
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_edges_of_two, _edges_between_reads, _edges_with_a_call, _one_value_in_two_and_kept],
+)
+def test_one_value_that_is_written_into_several_places(function: Callable[..., Any]) -> None:
+    """Each place gets it, of one array or of several."""
+    fused = fuser.fuse(function, fallback="allow")
+    for trips in (3, 4, 9):
+        plain = np.random.default_rng(trips).standard_normal((2, 12)).round(1)
+        own = plain.copy()
+        wanted = function(*plain, trips)
+        found = fused(*own, trips)
+        np.testing.assert_array_equal(own, plain)
+        if wanted is not None:
+            np.testing.assert_array_equal(found, wanted)
