@@ -374,6 +374,9 @@ class Backend(ABC):
     def element_kernel(self, code: Code) -> Any:
         """What runs a loop over elements, see `fuser.element_loops.region.run`.
 
+        Args:
+            code: the loop.
+
         Raises:
             Unsupported: this backend has no such kernels.
         """

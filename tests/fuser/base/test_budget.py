@@ -26,19 +26,19 @@ def heat(u: Any, steps: int = 40) -> Any:
 
 
 def recurrence(x: Any) -> Any:
-    """One element after another."""
+    """One element after another; not over a range, so unrolled."""
     y = np.empty_like(x)
     y[0] = x.var()
-    for t in range(1, 300):
+    for t in list(range(1, 300)):
         y[t] = 0.1 + 0.2 * x[t - 1] ** 2 + 0.7 * y[t - 1]
     return y
 
 
 def solve(a: Any) -> Any:
-    """Cholesky's decomposition, in place."""
+    """Cholesky's decomposition, in place; not over ranges, so unrolled."""
     a[0, 0] = np.sqrt(a[0, 0])
-    for i in range(1, a.shape[0]):
-        for j in range(i):
+    for i in list(range(1, a.shape[0])):
+        for j in list(range(i)):
             a[i, j] -= np.dot(a[i, :j], a[j, :j])
             a[i, j] /= a[j, j]
         a[i, i] -= np.dot(a[i, :i], a[i, :i])
@@ -49,7 +49,7 @@ def solve(a: Any) -> Any:
 def long_chain(x: Any) -> Any:
     """More operations than are traced."""
     y = x
-    for _ in range(12_000):
+    for _ in [None] * 12_000:
         y = y * x + 1.0
     return y
 
@@ -203,7 +203,7 @@ def test_a_plan_that_moves_more_than_numpy_is_not_used() -> None:
     """Rows and columns that are written in turn are no reason to copy the rest again and again."""
 
     def crossed(x: Any) -> Any:
-        for k in range(6):
+        for k in list(range(6)):  # not over a range, so unrolled
             x[k + 1] = x[k] * 0.5 + x[k + 2]
             x[:, k] = x[:, k + 1]
         return x
@@ -271,7 +271,7 @@ def test_an_internal_error_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sorts(x: Any) -> Any:
     """Many functions that NumPy runs between kernels."""
-    for _ in range(800):
+    for _ in [None] * 800:
         x = np.sort(x) * 1.5
     return x
 
