@@ -95,7 +95,7 @@ def test_no_code_of_an_argument_runs(name: str) -> None:
             assert (fused(X, o=nest(value)) == X * 2 + 1).all()
             fused.explain(X, nest(value))
             assert asked == []
-        assert fused.fallbacks == [] or name == "MagicMock"  # which is an iterator
+        assert fused.fallbacks == [] or name in ("Mock", "MagicMock")  # which have many names
 
 
 @pytest.mark.parametrize("name", list(FOREIGN))

@@ -159,29 +159,10 @@ class Known:
 
 KNOWN: tuple[Known, ...] = (
     Known(
-        "identity",
-        "results that are one array, or a captured or held array, are returned as copies",
-        r"return",
-        r"^call \d+: sharing: "
-        r"((fused: result\S* shares memory with result\S*|NumPy: [^;]*)(; |$))+$",
-    ),
-    Known(
-        "read-only",
-        "the imaginary part of a real array, and a read-only array of a holder, can be written to",
-        r"return",
-        r"^call \d+: result\S*: writeable False against True$",
-    ),
-    Known(
         "constant-results",
         "a result that depends on no value is one array for all calls",
         r"return",
         r"^call \d+: (sharing: fused: result\S* (is|shares memory with) earlier result|earlier )",
-    ),
-    Known(
-        "parts-of-scalars",
-        "the imaginary part of an integer or bool scalar is a 0-d array",
-        r"\.imag|\.real",
-        r"^call \d+: result\S*: (u?int\d+|bool) .* against ndarray",
     ),
     Known(
         "parts-of-complex",

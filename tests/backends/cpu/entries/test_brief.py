@@ -110,11 +110,11 @@ def test_an_integer_out_of_range_leaves_nothing_behind() -> None:
     for k in (3, 4, 5):
         assert function(a, k).tolist() == (a * k).tolist()
     before = sys.getrefcount(a.dtype)
-    for _ in range(3):
+    for _ in range(60):
         with pytest.raises(OverflowError, match="int8"):
             function(a, 1000)
     gc.collect()
-    assert abs(sys.getrefcount(a.dtype) - before) <= 3
+    assert abs(sys.getrefcount(a.dtype) - before) <= 6  # a table of calls that raise has some
     assert function(a, 6).tolist() == (a * 6).tolist()
 
 
