@@ -58,7 +58,7 @@ def describe_arguments(draft: Draft) -> None:
             record |= {"kind": layout.GENERIC}
         elif place not in names and type(leaf) is np.ndarray and call.specialisation.identities:
             record |= {"kind": layout.NUMBER}  # it is another argument, which Python looks at
-        elif any(type(leaf) is kind for kind in (slice, range, bytes)):  # made anew at each call, more often than not
+        elif any(type(leaf) is kind for kind in (slice, range, bytes)):  # mostly made anew
             record |= {"kind": layout.NUMBER}
             draft.equal.append((place, leaf))
         elif place not in names:
