@@ -17,7 +17,7 @@ from typing import Any
 from fuser.base.errors import ConfigurationError
 from fuser.base.records import changed, field, record
 
-#: name -> (default, meaning). README tables these.
+#: name -> (default, meaning). docs/reference/switches.md tables these.
 SWITCHES: dict[str, tuple[str, str]] = {
     "FUSER_DUMP": ("", "print stages to stderr: graph, rules, groups, llvm, asm, cuda (a list)"),
     "FUSER_CHECK": ("0", "1: verify every graph after every pass"),

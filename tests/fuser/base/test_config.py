@@ -76,7 +76,7 @@ def test_stages_are_dumped() -> None:
 
 
 def test_every_switch_has_a_meaning() -> None:
-    """README tables them."""
+    """The page of switches tables them."""
     assert all(meaning for _, meaning in SWITCHES.values())
 
 
