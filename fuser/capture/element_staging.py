@@ -8,10 +8,13 @@ runs as one element loop; if not, its statements run, and the loops among them a
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fuser.base.records import record
+from fuser.tracing.traced_array import TracedArray
 
 #: What statements and expressions of an element loop are made of.
 _ADMITTED = (
@@ -38,6 +41,7 @@ class ElementSource:
         wanted: those of `assigned` that are read afterwards.
         returns: whether the function ends with it.
         alone: whether nothing else looks at its loops.
+        elements: whether it may name an element of an array.
         where: `file:line`.
     """
 
@@ -47,6 +51,7 @@ class ElementSource:
     wanted: tuple[str, ...]
     returns: bool
     alone: bool
+    elements: bool
     where: str
 
 
@@ -163,7 +168,70 @@ def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> Ele
     needed = _live(body, after, frozenset(), frozenset(), {})
     found = tuple(copy.deepcopy(each) for each in body)
     alone = not any(isinstance(each, ast.For) for each in body)
-    return ElementSource(found, frozenset(stored), needed, wanted, ends, alone, where)
+    elements = names_elements(body)
+    return ElementSource(found, frozenset(stored), needed, wanted, ends, alone, elements, where)
+
+
+def names_elements(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements may name an element of an array, or a row at an index that changes.
+
+    Functions that they call by their names, and those that are given the index of a loop, may.
+    """
+    parts = [part for each in body for part in ast.walk(each)]
+    indices = {name for part in parts if isinstance(part, ast.For) for name in _stored(part.target)}
+    return any(_names_element(part, indices) for part in parts)
+
+
+def _names_element(node: ast.AST, indices: set[str]) -> bool:
+    """As `names_elements`, of one part; `indices`: the names that loops go over."""
+    if isinstance(node, ast.Subscript):
+        if isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides"):
+            return False
+        place = node.slice
+        axes = place.elts if isinstance(place, ast.Tuple) else [place]
+        single = not any(isinstance(each, ast.Slice) or _is_no_index(each) for each in axes)
+        return single or bool(_read(place))
+    if isinstance(node, ast.For):
+        return not isinstance(node.iter, (ast.Tuple, ast.List)) and not _calls(node.iter, "range")
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return not hasattr(builtins, node.func.id)
+    return any(isinstance(each, ast.Name) and each.id in indices for each in node.args)
+
+
+def _is_no_index(node: ast.AST) -> bool:
+    """Whether an item of a subscript is `None`, `...` or a key."""
+    return isinstance(node, ast.Constant) and not isinstance(node.value, int)
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    """Whether an expression calls a function by its name."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def is_of_arrays(source: ElementSource, env: Mapping[str, Any]) -> bool:
+    """Whether a group computes with whole arrays and no elements: it is no loop over elements.
+
+    Args:
+        source: the group.
+        env: what the function's names stand for.
+    """
+    if source.elements:
+        return False
+    loops = [each for each in source.body if has_loop(each)]
+    read = frozenset().union(*map(_read, loops)) & source.needed
+    found = [env[name] for name in read if name in env]
+    return any(issubclass(type(each), TracedArray) and not each.generic for each in found)
+
+
+class NotTaken:
+    """Stands for a group that is no loop over elements, as its twin asks for it."""
+
+    @staticmethod
+    def taken() -> bool:
+        """Whether the group has become part of the graph."""
+        return False
 
 
 def live_after(function: ast.FunctionDef) -> dict[int, frozenset[str]]:
