@@ -106,9 +106,9 @@ def iota(lanes: int, scalar: str = "i64") -> Value:
 
 def float_bits(scalar: str, value: float) -> int:
     """Return the bits of `value` rounded once to the floating type `scalar`."""
+    if scalar == "double":
+        return int(np.float64(value).view(np.uint64))
     with np.errstate(over="ignore", under="ignore"):
-        if scalar == "double":
-            return int(np.float64(value).view(np.uint64))
         if scalar == "float":
             return int(np.float32(value).view(np.uint32))
         return int(np.float16(value).view(np.uint16))

@@ -100,8 +100,9 @@ def _checked(text: str, language: Language) -> ast.Expression:
         told = "is too long" if long else "has characters that are not allowed"
         raise GraphError(f"{language.name} {short(text)!r} {told}")
     tree = ast.Expression(parsed(text, language.name))
-    functions = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    functions = {node.func for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         plain = isinstance(node, (*_FRAME, *language.nodes)) and not isinstance(node, _REFUSED)
         if isinstance(node, ast.Constant):
             plain = type(node.value) in language.numbers

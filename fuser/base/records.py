@@ -146,8 +146,11 @@ def _initialiser(
 
     def bound(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         """Every argument's value, in order."""
+        rest = arguments[len(args) :]
+        if given and given.keys() == {*rest}:  # none has its default
+            return [*args, *map(given.__getitem__, rest)]
         values = [*args]
-        for name in arguments[len(args) :]:
+        for name in rest:
             if name in given:
                 values.append(given.pop(name))
             elif name in made_anew:

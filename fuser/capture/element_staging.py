@@ -152,8 +152,20 @@ def _counts(node: ast.stmt) -> bool:
 
 
 def is_group(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements that stand together are a group."""
-    return any(map(has_loop, body)) and all(map(is_admitted, body))
+    """Whether statements that stand together are a group.
+
+    What goes over a range and names no element computes with whole arrays, or with numbers alone:
+    a trace meets it as a loop of array operations (`loops`).
+    """
+    if not any(map(has_loop, body)) or not all(map(is_admitted, body)):
+        return False
+    return may_hold_group(body)
+
+
+def may_hold_group(body: Sequence[ast.stmt]) -> bool:
+    """Whether any group may be among statements, or in them."""
+    parts = (part for each in body for part in ast.walk(each))
+    return names_elements(body) or any(isinstance(part, ast.While) for part in parts)
 
 
 def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> ElementSource:

@@ -26,7 +26,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a, namespace_of
-from fuser.capture import element_staging, evident, other_packages, staging
+from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, is_fused, names_of
 from fuser.capture.evident import is_evident
@@ -403,13 +403,15 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
 
 def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
     """The object that a twin asks what its loop does next."""
-    if type(source) is staging.ElementSource:
-        if element_staging.is_of_arrays(source, sys._getframe(1).f_locals):
-            return element_staging.NotTaken
+    if type(source) is not staging.LoopSource:
+        from fuser.capture.element_staging import NotTaken, is_of_arrays
+
+        if is_of_arrays(source, sys._getframe(1).f_locals):
+            return NotTaken
         from fuser.capture.element_loops import ElementLoop  # most functions have none
 
         return ElementLoop(substitution.tracing, source)
-    from fuser.capture.loops import Loop  # nor this one
+    from fuser.capture.loops import Loop
 
     return Loop(substitution.tracing, substitution.admits, source, *told)
 

@@ -46,20 +46,23 @@ from contextlib import suppress
 from functools import reduce
 from operator import or_
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
-from fuser.capture import element_staging
-from fuser.capture.element_staging import ElementSource as ElementSource
+
+if TYPE_CHECKING:
+    from fuser.capture.element_staging import ElementSource
 
 #: The twin's global name of what makes the object of a loop; no name of a user's has a blank.
 LOOPS = "fused loops"
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
 _TOKEN = "\0loop"
 #: Instructions that go back, or over what is iterated.
-_BACKWARDS = frozenset(name for name in dis.opmap if "BACKWARD" in name) | {"FOR_ITER"}
+_BACKWARDS = frozenset(
+    code for name, code in dis.opmap.items() if "BACKWARD" in name or name == "FOR_ITER"
+)
 #: Names by which a function may look at its own variables.
 _LOOKING = frozenset("locals vars eval exec dir globals".split())
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
@@ -173,7 +176,7 @@ def _staged(code: CodeType, _: str) -> Staged | None:
 @memo(1024)
 def _has_loops(code: CodeType) -> bool:
     """Whether some instruction goes back to an earlier one."""
-    return any(step.opname in _BACKWARDS for step in dis.get_instructions(code))
+    return not _BACKWARDS.isdisjoint(code.co_code[::2])  # an argument follows each
 
 
 def calling(code: CodeType, name: str, other: str) -> CodeType:
@@ -274,8 +277,11 @@ def _in_module(
     if code.co_flags & inspect.CO_NESTED:
         given = [ast.arg(name) for name in code.co_freevars]
         arguments = ast.arguments([], given, None, [], [], None, [])
-        body[-1] = ast.FunctionDef("outer", arguments, [function], [])
-    module = ast.fix_missing_locations(ast.Module(body, []))
+        outer = ast.FunctionDef("outer", arguments, [function], [])
+        for each in (outer, *given):  # the rest has its locations
+            ast.copy_location(each, function)
+        body[-1] = outer
+    module = ast.Module(body, [])
     same = _code_of(compile(module, *_options(code)), code)
     return (module, function) if same == code else None
 
@@ -315,6 +321,9 @@ class _Stage:
 
     def __init__(self, function: ast.FunctionDef, code: CodeType) -> None:
         """Look at a function whose code is `code`."""
+        from fuser.capture import element_staging  # most functions have no loops
+
+        self._elements = element_staging
         self.loops: list[LoopSource | ElementSource] = []
         self._function = function
         self._shared = {*code.co_cellvars, *code.co_freevars}
@@ -323,7 +332,8 @@ class _Stage:
         self._outer = 0
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
-        self._live = element_staging.live_after(function)
+        self._has_groups = self._elements.may_hold_group(function.body)
+        self._live = self._elements.live_after(function) if self._has_groups else {}
 
     def block(self, body: Sequence[ast.stmt], last: bool = False) -> list[ast.stmt]:
         """Statements, with the groups among them that may be loops over elements in front.
@@ -332,9 +342,11 @@ class _Stage:
             body: the statements.
             last: they are all of the function.
         """
+        if not self._has_groups:
+            return [part for each in body for part in self.statement(each)]
         found: list[ast.stmt] = []
-        for group in element_staging.grouped(body, last):
-            alone = element_staging.is_group(group) and self._may_change(group)
+        for group in self._elements.grouped(body, last):
+            alone = self._elements.is_group(group) and self._may_change(group)
             made = self._asked(group) if alone else None
             whole = len(group) == 1
             rest = self.statement(group[0]) if whole else [
@@ -357,13 +369,13 @@ class _Stage:
         """What asks whether statements run as one loop over elements: an `if` comes last."""
         live = self._live.get(id(group[-1]), frozenset())
         where = f"{self._place}:{group[0].lineno}"
-        source = element_staging.source_of(group, live, where)
+        source = self._elements.source_of(group, live, where)
         token, loop = f"{_TOKEN}{len(self.loops)}", f"loop {len(self.loops)}"
         self.loops.append(source)
         text = [f"L = F({token!r}, range, ())", "if L.taken():"]
         text += [f"  if L.binds({name!r}): N{k} = L.value({name!r})"
                  for k, name in enumerate(source.wanted)]  # fmt: skip
-        text += [f"  return L.value({element_staging.RETURNED!r})" if source.returns else "  pass"]
+        text += [f"  return L.value({self._elements.RETURNED!r})" if source.returns else "  pass"]
         made = ast.parse("\n".join(text)).body
         names = {f"N{k}": name for k, name in enumerate(source.wanted)}
         names |= {"L": loop, "F": LOOPS}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import FunctionType
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from fuser.capture import staging
+from fuser.capture.element_staging import is_group
 from fuser.capture.staging import LoopSource
 
 
@@ -304,3 +308,55 @@ def test_code_that_is_not_its_source_is_left_as_it_is(tmp_path: Any) -> None:
     other = text.replace("x + 1", "x + 2")
     exec(compile(other, str(path), "exec"), names)
     assert staging.staged(names["f"].__code__) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "asks"),
+    [
+        ("for s in range(n):\n    x = x * y + y", False),
+        ("for s in range(n):\n    x[1:-1] = x[:-2] + x[2:]", False),
+        ("for s in range(x.shape[0]):\n    x = x[..., None] + np.exp(y)", False),
+        ("for s in range(n):\n    x[s] = x[s] + 1", True),
+        ("for s in range(n):\n    x[:s] = x[:s] + 1", True),
+        ("for s in range(n):\n    x[0] = y[1] + 1", True),
+        ("for s in range(n):\n    n = n + other(x, y)", True),
+        ("for s in range(n):\n    n = n + module.other(x, s)", True),
+        ("for v in x:\n    n = n + v", True),
+        ("while n > 1:\n    n = n / y", True),
+    ],
+)
+def test_which_loops_may_be_over_elements(body: str, asks: bool) -> None:
+    """Those that name elements, or call what may; and those that a condition alone ends."""
+    assert is_group(ast.parse(body).body) is asks
+
+
+def test_loops_over_whole_arrays_import_no_translator() -> None:
+    """What translates loops over elements is there when some loop is one."""
+    code = (
+        "import sys, numpy as np, fuser\n"
+        "from tests.fuser.capture.test_staging import halves, sums\n"
+        "x = np.ones(3)\n"
+        "fused = fuser.fuse(halves, fallback='error')\n"
+        "assert fused(x).tolist() == halves(x).tolist()\n"
+        "assert 'fuser.capture.loops' in sys.modules\n"
+        "assert 'fuser.element_loops.translate' not in sys.modules\n"
+        "fused = fuser.fuse(sums, fallback='error')\n"
+        "assert fused(x) == sums(x)\n"
+        "assert 'fuser.element_loops.translate' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def halves(x: Any) -> Any:
+    """A loop of whole arrays that a condition ends."""
+    while abs(x).max() > 0.25:
+        x = x * 0.5
+    return x
+
+
+def sums(x: Any) -> Any:
+    """A loop over elements."""
+    total = 0.0
+    for v in x:
+        total += v
+    return total
