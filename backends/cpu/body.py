@@ -243,10 +243,11 @@ class Body:
         """A call of an LLVM intrinsic overloaded on its operands' type: `llvm.fabs` …"""
         first = operands[0]
         symbol = f"{name}.{mangled(first.scalar, first.lanes)}"
-        types = tuple(operand.type for operand in operands)
-        extra = tuple(text.split()[0] for text in immediates)
-        self.module.declare(symbol, first.type, types + extra)
-        listed = ", ".join([*(operand.typed for operand in operands), *immediates])
+        if symbol not in self.module.declarations:
+            types = tuple(operand.type for operand in operands)
+            extra = tuple(text.split()[0] for text in immediates)
+            self.module.declare(symbol, first.type, types + extra)
+        listed = ", ".join([*[operand.typed for operand in operands], *immediates])
         return self.value(f"call {first.type} @{symbol}({listed})", first.scalar, first.lanes)
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
