@@ -570,6 +570,7 @@ class _Pass:
             raise NotALoop("a reshape in it is a view for arrays in C order alone")
         self._find_conditions()
         self._find_targets()
+        self._find_lengths()
         body = _Body(self)
         body.build(self._guards())
         return self._replace(body)
@@ -707,20 +708,27 @@ class _Pass:
         """Whether a condition may end the loop before its range does."""
         return self.data or bool(self.tests) or self.source.tested
 
+    def _find_lengths(self) -> None:
+        """Lengths that numbers are, those of numbers that change, and those that calls tell."""
+        self.integers = integers_in(self.tracing)
+        self.moving = {symbol for symbol, (name, _) in self.integers.items()
+                       if name in self.symbols}  # fmt: skip
+        self.told_inside = self.tracing.late - self.before.late
+
     def _guards(self) -> list[tuple[str, bool]]:
         """Conditions that hold in every iteration; those of the whole loop stay with the trace."""
         symbols, tracing = self.symbols, self.tracing
-        self.integers = integers_in(tracing)
-        self.moving = {symbol for symbol, (name, _) in self.integers.items() if name in symbols}
-        spelled = {symbol: f"{sign} * {name}" for symbol, (name, sign) in self.integers.items()}
         found: list[tuple[str, bool]] = []
         for text, value in list(tracing.value_guards.items()):
-            if (symbols | self.moving).isdisjoint(scalar_symbols(text)):
+            spelled = self.spelled(text)
+            if not self.told_inside.isdisjoint(scalar_symbols(spelled)):
+                raise NotALoop("a length that only a call in it tells decides what it does")
+            if symbols.isdisjoint(scalar_symbols(spelled)):
                 continue
             if value is not True or not _DOMAIN.fullmatch(text):
                 raise NotALoop("its index, or a number that it changes, decides what it does")
             del tracing.value_guards[text]
-            text = rename_scalars(text, spelled)
+            text = spelled
             found.append((text, True))
             if scalar_symbols(text) & symbols == {self.index.text}:
                 self._check_range(lambda numbers, text=text: evaluate_scalar(text, numbers))  # type: ignore[misc]
@@ -732,6 +740,16 @@ class _Pass:
                     dims.evaluate(left, numbers) == dims.evaluate(right, numbers)
                 )
         return found
+
+    def spelled(self, text: str) -> str:
+        """A host expression with lengths as they were found to be; moving ones are numbers."""
+        names: dict[str, str] = {}
+        for symbol in scalar_symbols(text) & self.tracing.sizes.keys():
+            dim = self.tracing.resolve(dims.symbol(symbol))
+            numbers = {name: f"{self.integers[name][1]} * {self.integers[name][0]}"
+                       for name in self.moving.intersection(dims.symbols(dim))}  # fmt: skip
+            names[symbol] = rename_scalars(str(dim), numbers)
+        return rename_scalars(text, names)
 
     def _check_range(self, holds: Callable[[dict[str, int]], Any]) -> None:
         """Refuse what some iterations surely meet otherwise; the others look at each index.
@@ -878,7 +896,7 @@ class _Pass:
     def _drop_late(self) -> None:
         """Forget what was found of lengths that only the body tells."""
         tracing = self.tracing
-        gone = (tracing.late - self.before.late) | self.moving
+        gone = self.told_inside | self.moving
         symbols = self.symbols
         tracing.told = {k: dim for k, dim in tracing.told.items() if k not in symbols}
         if gone:
@@ -919,6 +937,7 @@ class _Body:
         self._arguments: list[Argument] = []
         self._new: dict[int, Node] = {}
         self._of_loop = {found.index.text, *(n.text for n in found.numbers.values())}
+        self._changing = self._of_loop | found.moving | found.told_inside
 
     def build(self, guards: Sequence[tuple[str, bool]]) -> None:
         """Make the graph; `guards`: what holds in every iteration."""
@@ -991,8 +1010,8 @@ class _Body:
         for node in walk(finals):
             below = any(changes[id(arg)] for arg in node.args)
             texts = _texts(node)
-            below = below or any(not self._of_loop.isdisjoint(scalar_symbols(t)) for t in texts)
-            below = below or not self._pass.moving.isdisjoint(lengths_of([node]))
+            below = below or any(not self._changing.isdisjoint(scalar_symbols(t)) for t in texts)
+            below = below or not self._changing.isdisjoint(self._lengths(node))
             ours = id(node) in self._new or (node.op.is_opaque and id(node) in mine)
             changes[id(node)] = below or ours
             leaf = node.op.is_scalar or node.op.is_constant
@@ -1014,6 +1033,11 @@ class _Body:
                 continue
             stack.extend(node.args)
         self.operands += self._fixed
+
+    def _lengths(self, node: Node) -> set[str]:
+        """The lengths that a node speaks of, as they were found to be."""
+        symbols = map(dims.symbol, lengths_of([node]))
+        return {s for dim in map(self._tracing.resolve, symbols) for s in dims.symbols(dim)}
 
     def _rebuild(self, finals: Sequence[Node]) -> None:
         """Make the body's nodes again, of its own parameters."""
@@ -1037,7 +1061,7 @@ class _Body:
     def _made(self, node: Node, args: tuple[Node, ...]) -> Node:
         """One node in terms of the body's parameters."""
         if node.op.is_scalar:
-            return make_scalar(self._spelled(node.payload.expression), node.dtype)
+            return make_scalar(self._spelled(node.payload.expression, True), node.dtype)
         if node.op.is_input:
             raise NotALoop("it reads an array of a loop around it")
         payload = node.payload
@@ -1045,13 +1069,20 @@ class _Body:
             payload = opaque_calls.read(opaque_text.respell(payload.text, self._spelled))
         return intern(node.op, args, node.shape, node.dtype, payload)
 
-    def _spelled(self, text: str) -> str:
-        """A host expression in the body's terms: what iterations have in common is one number."""
+    def _spelled(self, text: str, in_kernel: bool = False) -> str:
+        """A host expression in the body's terms: what iterations have in common is one number.
+
+        Lengths that calls in the body tell are known to kernels after them alone.
+        """
+        text = self._pass.spelled(text)
         symbols = scalar_symbols(text)
         numbers = self._tracing.numbers()
-        if self._of_loop.isdisjoint(symbols):
+        inside = symbols & self._pass.told_inside
+        if inside and not in_kernel:
+            raise NotALoop("a length that only a call in it tells is a number in it")
+        if not inside and self._of_loop.isdisjoint(symbols):
             return self._named(text, evaluate_scalar(text, numbers))
-        for symbol in sorted(symbols):
+        for symbol in sorted(symbols - inside):
             self._named(symbol, numbers[symbol])
         return rename_scalars(text, self._numbers)
 
@@ -1096,10 +1127,16 @@ class _Body:
         inner.guards = [
             (dims.symbol(symbol), dims.symbol(name) * sign)
             for symbol, (name, sign) in self._told.items()
-        ] + [
-            pair for pair in tracing.guards
-            if told.issuperset(s for d in pair for s in dims.symbols(tracing.resolve(d)))
         ]  # fmt: skip
+        integers = {name for name, _ in self._pass.integers.values()}
+        for pair in tracing.guards:
+            spoken = {s for dim in pair for s in dims.symbols(tracing.resolve(dim))}
+            if not integers.isdisjoint(spoken):
+                continue  # which length a number is: said above
+            if spoken <= told:
+                inner.guards.append(pair)
+            elif not spoken.isdisjoint(self._changing):
+                raise NotALoop("a length that changes has to be that of no array in it")
         inner.value_guards, inner.hazards, inner.written = {}, {}, {}
         inner.in_order, inner.optional, inner.captured = {}, {}, {}
         inner.told = {

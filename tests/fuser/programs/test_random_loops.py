@@ -74,7 +74,31 @@ class _Writer:
             f"{name}[t:] = {self._one(name, other)}[t:] * 0.5",
             f"{name}[t + 1] = {self._one(name, other)}[t] - {other}[t + 1]",
             f"{name}[:t] {self._one('=', '+=')} {other}[:t] * 0.5",
+            self._edges(), self._edges(), self._lengths(),
         )  # fmt: skip
+
+    def _edges(self) -> str:
+        """One value that goes to several places, of one array or of several."""
+        places = [
+            f"{self._one(*NAMES)}{self._one('[0]', '[-1]', '[:1]', '[-1:]', '[2:4]', '[1:-1]')}"
+            for _ in range(self._random.randint(2, 4))
+        ]
+        name = self._one(*NAMES)
+        value = self._one(
+            "0", "1.5", "s", f"{name}[3]", f"{name}.max()", f"np.sort({name})[5]", f"{name}[4:5]"
+        )
+        return " = ".join([*places, value])
+
+    def _lengths(self) -> str:
+        """A statement with a number that is a length."""
+        name, other, third = (self._one(*NAMES) for _ in range(3))
+        chosen = f"{other}[{third} > {self._one('0', 't * 0.2')}]"
+        number = self._one(
+            f"{chosen}.mean()", f"{chosen}.sum() * 0.5", f"{chosen}.size", f"{other}[:t].mean()",
+            f"{other}[t:].mean()", f"{other}[t:].shape[0]", f"len({other}[:t + 1])",
+            "np.ones(t + 1).mean()", f"({other} + {chosen}.shape[0]).max()",
+        )  # fmt: skip
+        return self._one(f"{name} = {name} * 0.5 + {number}", f"{name}[0] = {number}")
 
     def _test(self) -> str:
         """What decides."""
@@ -82,6 +106,7 @@ class _Writer:
         return self._one(
             f"{name}.sum() > 0.5", f"np.abs({name}).max() < 4", f"{name}[0] > 0", "t % 3 == 1",
             "t > 2", "s > 1", f"{name}[1] > 0 and {name}[2] < 1", "m == 1",
+            f"{name}[{name} > 0].size > 5", f"len({name}[t:]) > 9",
         )  # fmt: skip
 
     def _decision(self) -> list[str]:
