@@ -59,9 +59,15 @@ class _Operand:
 class ElementLoop:
     """One group of statements of a traced function, as its twin asks for it."""
 
-    def __init__(self, tracing: Any, source: ElementSource) -> None:
-        """Prepare; `tracing`: the trace."""
-        self._tracing, self._source = tracing, source
+    def __init__(self, tracing: Any, source: ElementSource, refused: set[Any]) -> None:
+        """Prepare.
+
+        Args:
+            tracing: the trace.
+            source: what the source says of the group.
+            refused: groups that are none with what their names stood for; takes more.
+        """
+        self._tracing, self._source, self._refused = tracing, source, refused
         self._bound: dict[str, Any] = {}
 
     def taken(self) -> bool:
@@ -91,13 +97,21 @@ class ElementLoop:
         """
         if self._tracing.errors.ignored():
             raise NotTypedError("errors of floating point are silenced around it")
-        written = _Source(self._tracing, self._source, env, names)
+        found = {name: env[name] for name in sorted(self._source.needed) if name in env}
+        kinds = (id(self._source), *((name, _kind(value)) for name, value in found.items()))
+        if kinds in self._refused:  # in an iteration of a loop around it
+            raise NotTypedError("it was none before")
         wanted = (RESULT,) if self._source.returns else self._source.wanted
-        renamed = tuple(written.renamed(name) for name in wanted if name != RESULT)
-        text = written.text
-        pairs = tuple((each.name, each.kind) for each in written.operands)
-        asked = (RESULT,) if self._source.returns else renamed
-        code, returned = translated(text, pairs, asked)
+        try:
+            written = _Source(self._tracing, self._source, env, names)
+            renamed = tuple(written.renamed(name) for name in wanted if name != RESULT)
+            text = written.text
+            pairs = tuple((each.name, each.kind) for each in written.operands)
+            asked = (RESULT,) if self._source.returns else renamed
+            code, returned = translated(text, pairs, asked)
+        except NotTypedError:
+            self._refused.add(kinds)
+            raise
         if not code.arrays and not self._source.returns:
             raise NotTypedError("it reads no array")
         arrays = [each for each in written.operands if each.kind.endswith("]")]
@@ -269,6 +283,15 @@ class _Source:
             self._given(name, value, True, scope)
             text = self.renamed(name)
         return text
+
+
+def _kind(value: Any) -> Any:
+    """What a group's translation asks of a value: numbers that a loop counts are alike."""
+    if issubclass(type(value), TracedArray):
+        return value.dtype, value.ndim, value.generic
+    if type(value) in (HostScalar, LateNumber):
+        return type(value), value.kind
+    return type(value) if issubclass(type(value), (int, float, np.generic)) else id(value)
 
 
 def _kind_of_array(name: str, value: TracedArray) -> str:

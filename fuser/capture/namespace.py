@@ -73,6 +73,7 @@ class Substitution:
         self.copied: dict[int, FunctionType] = {}
         """Functions by the identity of their copies, which `functions` has."""
         self.namespaces: dict[tuple[int, int], Names] = {}
+        self.refused: set[Any] = set()  # groups of statements that are no loops over elements
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
     def called(self, function: Any) -> Any:
@@ -410,7 +411,7 @@ def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
             return NotTaken
         from fuser.capture.element_loops import ElementLoop  # most functions have none
 
-        return ElementLoop(substitution.tracing, source)
+        return ElementLoop(substitution.tracing, source, substitution.refused)
     from fuser.capture.loops import Loop
 
     return Loop(substitution.tracing, substitution.admits, source, *told)

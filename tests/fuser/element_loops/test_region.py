@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.capture import element_loops
 from fuser.element_loops.code import For, If
 from fuser.element_loops.kinds import NotTypedError
 from fuser.element_loops.translate import translated
@@ -149,6 +150,30 @@ def test_what_is_not_in_the_language(source: str, told: str) -> None:
     """It says why."""
     with pytest.raises(NotTypedError, match=told):
         translated(source, (("x", "float64[1]"), ("n", "pyint")), ())
+
+
+def _sorts_inside(x: Any) -> Any:
+    """A loop over elements that is none, in another that is unrolled."""
+    for _ in range(6):
+        x = np.sort(x)
+        for i in range(2):
+            x[i] = np.linalg.norm(x) - i
+    return x
+
+
+def test_what_is_none_is_translated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that is no loop over elements is not tried again by iterations around it."""
+    tried = []
+    written = element_loops._Source
+
+    def noted(*args: Any) -> Any:
+        tried.append(args[1].where)
+        return written(*args)
+
+    monkeypatch.setattr(element_loops, "_Source", noted)
+    x = np.array([3.0, 1.0, 2.0])
+    assert same(_sorts_inside(x.copy()), fuser.fuse(_sorts_inside, fallback="allow")(x.copy()))
+    assert 1 <= tried.count(tried[-1]) <= 2  # the function may be traced twice
 
 
 def _counts(x: Any, bins: int) -> Any:
