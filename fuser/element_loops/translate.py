@@ -901,6 +901,8 @@ class _Translator:
         value = self.expression(node.value)
         if not isinstance(value, (Slice, Lanes)):
             raise NotTypedError(f"line {node.lineno}: an attribute of a number")
+        if isinstance(value, Lanes) and node.attr != "T":  # whose elements may raise
+            raise NotTypedError(f"line {node.lineno}: .{node.attr} of what is not kept")
         lengths = [operators.python(n, 0, GIVEN) for n in self._arrays(value, False).lengths]
         rank = len(lengths)
         if node.attr == "T" and rank == 1:
@@ -1167,9 +1169,10 @@ class _Translator:
         if isinstance(function, ast.Name) and function.id in self.functions:
             return self._call(node, function.id)
         if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
-            value = self._arrays(self.expression(node.args[0]), False)
-            if isinstance(value, Lanes):
-                return operators.python(value.lengths[0], 0, GIVEN)
+            value = self.expression(node.args[0])
+            if isinstance(value, Slice) and value.spans:
+                lengths = self._arrays(value, False).lengths
+                return operators.python(lengths[0], 0, GIVEN)
             raise NotTypedError(f"line {node.lineno}: len of what is no array")
         if isinstance(function, ast.Attribute) and self._is_method(function):
             if node.keywords or node.args:

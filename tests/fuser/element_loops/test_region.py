@@ -190,3 +190,19 @@ def test_lengths_that_are_arguments() -> None:
     x = np.linspace(0, 1, 30)
     for bins in (4, 4, 4, 9, 4, 9, 9, 1, 2, 3, 5, 6, 7, 8, 10, 11, 4, 12, 12):
         assert same(_counts(x, bins), fused(x, bins))
+
+
+def test_lengths_of_what_is_selected() -> None:
+    """They are no lengths of the arrays that are looked at; NumPy raises for bad indices."""
+
+    def sizes(a: Any, b: Any, n: int) -> Any:
+        for t in range(n):
+            if a[0] > 0:
+                a[0] = a[b > 0].size + len(a[b > t]) + a[b < 0].shape[0]
+                break
+        return a
+
+    fused = fuser.fuse(sizes, fallback="allow")
+    for trips in (1, 4):
+        a, b = np.abs(np.random.default_rng(1).standard_normal(12)), np.arange(-5.0, 7.0)
+        np.testing.assert_array_equal(fused(a.copy(), b, trips), sizes(a, b, trips))
