@@ -8,7 +8,7 @@ give with what they gave before. A backend that compares arguments natively call
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,9 +169,9 @@ class Steps:
         self._call, self._program, self._kind = call, program, kind
         trace = call.specialisation.trace
         names = [parameter.name for parameter in trace.graph.parameters]
-        self._writes = {
-            program.outputs[output]: (names[place], box) for place, output, box in trace.writes
-        }
+        self._writes = [
+            (program.outputs[output], names[place], box) for place, output, box in trace.writes
+        ]
         self._kept = {*names, *program.constants}
         self.rooms = {
             step.stored: _room(step, dropped, program, call)
@@ -196,7 +196,7 @@ class Steps:
             written = {step.stored[output] for _, output, _ in direct}
             into = "" if direct else self.rooms.get(step.stored, "")
             line.stage([name for name in step.stored if name not in written], made, wanted, into)
-            self._writes = {n: write for n, write in self._writes.items() if n not in written}
+            self._writes = [write for write in self._writes if write[0] not in written]
         else:
             line.seam(step, None if isinstance(step, (Seam, Asked)) else run.runner_of(step))
         self.forget(line, place)
@@ -207,7 +207,7 @@ class Steps:
 
     def write_back(self, line: StraightLine) -> None:
         """Write into arguments what kernels have not written there."""
-        for name, (array, box) in self._writes.items():
+        for name, array, box in self._writes:
             line.write(array, box, name)
 
 
@@ -240,19 +240,29 @@ def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) ->
 
 
 def _direct_writes(
-    stage: Stage, trace: Trace, program: Program, writes: Mapping[str, tuple[str, Any]]
+    stage: Stage, trace: Trace, program: Program, writes: Sequence[tuple[str, str, Any]]
 ) -> list[Write]:
-    """What the last stage writes into arguments that it reads: nothing ends after it has begun."""
+    """What the last stage writes into arguments that it reads: nothing ends after it has begun.
+
+    Writes into one argument are made in their order: where some of them wait until the end, all do.
+    """
     given = {program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)}
     names = [parameter.name for parameter in stage.spec.graph.parameters]
     found: list[Write] = []
     for place, name in enumerate(stage.stored):
-        array, box = writes.get(name, ("", None))
+        into = [(array, box) for written, array, box in writes if written == name]
+        if len(into) != 1 or name in given:
+            continue
+        ((array, box),) = into
         lengths = () if box is None else box.lengths
         told = {symbol for dim in lengths for symbol in dims.symbols(dim)}
-        if name not in given and array in names and told <= _told(stage):
+        if array in names and told <= _told(stage):
             found.append((names.index(array), place, box))
-    return found
+    direct = {stage.stored[place] for _, place, _ in found}
+    waiting = {array for name, array, _ in writes if name not in direct}
+    order = [name for name, _, _ in writes]
+    found = [write for write in found if names[write[0]] not in waiting]
+    return sorted(found, key=lambda write: order.index(stage.stored[write[1]]))
 
 
 def make_ready_program(

@@ -121,3 +121,23 @@ def test_arguments_that_must_not_share_memory_are_compared_at_each_call() -> Non
         fused(*(own[view] for view in views))
         np.testing.assert_array_equal(own, plain)
     assert {type(ready) for ready in fused._ready.values()} == {ReadyProgram}
+
+
+def test_writes_into_one_argument_keep_their_order() -> None:
+    """One that waits until the end does not undo what the last stage would have written."""
+
+    def edges(x: Any, y: Any, w: Any) -> None:
+        middle = np.sort(x)
+        y[1:] = middle[0] * 2
+        other = np.sort(w + y)
+        y[-1] = other[-1] + 1
+        y[0] = y[1] = other[0]
+
+    fused = fuser.fuse(edges, fallback="allow")
+    random = np.random.default_rng(5)
+    for _ in range(6):
+        x, y, w = random.normal(size=(3, 7))
+        mine = y.copy()
+        edges(x, y, w)
+        fused(x, mine, w)
+        assert np.array_equal(mine, y)
