@@ -119,14 +119,18 @@ def bound(
     """
     key = _launch_key(spec, backend_name, buffers, sizes)
     found: Launch | None = spec.launches.get(key)
-    if found is not None and not (spec.moving and outside(spec.graph, sizes)):
+    if found is not None and not spec.moving:
         return found
-    if spec.refused is not None:
-        raise CannotRun(spec.refused, lasting=True)
-    from fuser.runtime.launch import bind  # `import fuser` does without
-
     try:
-        if wrong := outside(spec.graph, sizes):
+        with internal_errors("kernel", PASSING):
+            wrong = outside(spec.graph, sizes)
+        if found is not None and not wrong:
+            return found
+        if spec.refused is not None:
+            raise CannotRun(spec.refused, lasting=True)
+        from fuser.runtime.launch import bind  # `import fuser` does without
+
+        if wrong:
             raise CannotRun(Reason("shape-pattern", "call", wrong))
         with phase("bind", str(spec.key)), internal_errors("kernel", PASSING):
             backend = get_backend(backend_name)
