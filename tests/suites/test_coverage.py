@@ -4,7 +4,6 @@ import numpy as np
 
 from fuser.ir.ops import TABLE
 from fuser.suites import coverage
-from fuser.suites.registry import workloads
 from fuser.suites.workload import Workload, normals
 from tests.backends import fusion_suite
 from tests.backends.cases import CASES
@@ -70,7 +69,9 @@ def test_a_row_added_to_a_matrix_is_broadcast() -> None:
 def test_a_timed_operation_names_its_workloads() -> None:
     """Once each, whatever the number of sizes; a workload that must be refused times nothing."""
     mine = Workload("mine", "mine", "mine", lambda x: np.tanh(x), normals(1))
-    refused = workloads()["newton_until_converged"]
+    refused = Workload(
+        "refused", "mine", "printed", lambda x: print(x), normals(1), must_refuse=True
+    )
     cells = coverage.cells([(mine, "float32"), (mine, "float32"), (refused, "float32")])
     timed = [each for each in cells if each.proof == "timed"]
     assert [(each.operation, each.dtype, each.layout, list(each.by)) for each in timed] == [

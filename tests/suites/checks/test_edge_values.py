@@ -73,7 +73,7 @@ def test_loops_that_wait_for_values_are_not_tried() -> None:
         return x
 
     assert _edges(Workload("halved", "test", "halves", halved, normals(1)))[0] is None
-    assert _edges(workloads()["newton_until_converged"])[0] is None
+    assert _edges(workloads()["positive_roots"])[0] is None
 
 
 def test_whole_numbers_have_no_rare_values() -> None:
