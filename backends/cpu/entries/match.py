@@ -8,6 +8,36 @@ of length symbols in `symbols`; symbol 0 is the number 1.
 
 from __future__ import annotations
 
+#: Compares a call with one table, wherever tables are gone through: from `try`, with `%tables` and
+#: the number `%k`, to `%matched`; `next` is for a table that does not fit.
+COMPARE = """\
+try:
+  %table = at ptr %tables %k
+  %want.n = get i64 %table TABLE.nargs
+  %want.names = get i64 %table TABLE.names
+  %n.fits = icmp eq i64 %n, %want.n
+  %names.fit = icmp eq i64 %given, %want.names
+  %fits = and i1 %n.fits, %names.fit
+  br i1 %fits, label %keywords, label %next
+keywords:
+  %no.names = icmp eq i64 %given, 0
+  br i1 %no.names, label %containers, label %compare
+compare:
+  %wanted = get ptr %table TABLE.name_list
+  %alike = call i1 @names_match(ptr %api, ptr %wanted, ptr %kwnames, i64 %given)
+  br i1 %alike, label %containers, label %next
+containers:
+  %unpacks = get i64 %table TABLE.unpacks
+  %is.flat = icmp eq i64 %unpacks, 0
+  br i1 %is.flat, label %arguments, label %unpack
+unpack:
+  %unpacked = call i1 @unpack(ptr %api, ptr %table, ptr %args, ptr %flat)
+  br i1 %unpacked, label %arguments, label %next
+arguments:
+  %values = phi ptr [ %args, %containers ], [ %flat, %unpack ]
+  %matched = call i1 @matches(ptr %api, ptr %table, ptr %values, ptr %bases, ptr %symbols)
+"""
+
 TEXT = """\
 define internal i1 @names_match(ptr %api, ptr %wanted, ptr %names, i64 %count) {
 entry:

@@ -9,6 +9,8 @@ new arrays, so that Python can begin anew after a status as well.
 
 from __future__ import annotations
 
+from fuser.backends.cpu.entries import match
+
 TEXT = """\
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -225,31 +227,7 @@ loop:
   %k = phi i64 [ 0, %start ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %try, label %plainly
-try:
-  %table = at ptr %tables %k
-  %want.n = get i64 %table TABLE.nargs
-  %want.names = get i64 %table TABLE.names
-  %n.fits = icmp eq i64 %n, %want.n
-  %names.fit = icmp eq i64 %given, %want.names
-  %fits = and i1 %n.fits, %names.fit
-  br i1 %fits, label %keywords, label %next
-keywords:
-  %no.names = icmp eq i64 %given, 0
-  br i1 %no.names, label %containers, label %compare
-compare:
-  %wanted = get ptr %table TABLE.name_list
-  %alike = call i1 @names_match(ptr %api, ptr %wanted, ptr %kwnames, i64 %given)
-  br i1 %alike, label %containers, label %next
-containers:
-  %unpacks = get i64 %table TABLE.unpacks
-  %is.flat = icmp eq i64 %unpacks, 0
-  br i1 %is.flat, label %arguments, label %unpack
-unpack:
-  %unpacked = call i1 @unpack(ptr %api, ptr %table, ptr %args, ptr %flat)
-  br i1 %unpacked, label %arguments, label %next
-arguments:
-  %values = phi ptr [ %args, %containers ], [ %flat, %unpack ]
-  %matched = call i1 @matches(ptr %api, ptr %table, ptr %values, ptr %bases, ptr %symbols)
+""" + match.COMPARE + """\
   br i1 %matched, label %restricted, label %next
 restricted:
   %conditions = get i64 %table TABLE.conditions
