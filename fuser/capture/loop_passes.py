@@ -1,0 +1,185 @@
+"""Passes over the body of a loop: placeholders go in, and what the body leaves is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fuser.capture.before import Again, Before, NotALoop, isinstance_of
+from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
+from fuser.capture.staging import LoopSource
+from fuser.ir.graph import Node, make_input, walk
+from fuser.tracing.trace_state import Storage
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+#: A loop of a number of iterations that the code states is unrolled where all of them together have
+#: no more operations, and no more writes into parts of arrays: they may become one kernel.
+UNROLLED_OPERATIONS, UNROLLED_WRITES = 1024, 8
+#: Numbers of placeholders' names: no argument has such a one.
+_FIRST = 1_000_000
+
+
+class Pass:
+    """Passes over the body of one loop: what it finds, what it leaves, and what that is."""
+
+    def __init__(
+        self, tracing: Any, source: LoopSource, span: Span, env: dict[str, Any],
+        first: Sequence[Any], peeled: bool,
+    ) -> None:  # fmt: skip
+        """Look at the function's variables before the loop.
+
+        Args:
+            tracing: the trace.
+            source: what the source says of the loop.
+            span: the range.
+            env: the function's variables.
+            first: what has to be true for the first iteration.
+            peeled: whether it is the loop's second iteration, as the first one was unrolled.
+        """
+        self.tracing, self.source, self.span = tracing, source, span
+        self.first, self.peeled = list(first), peeled
+        self.before = Before(self.tracing, env)
+        self.loop_env = env
+        self.ends_early = self.source.tested or self.source.breaks
+        self.wanted = list(self.source.carried)
+        if peeled and self.ends_early:  # which need not run again
+            self.wanted += self.source.later
+        self.carried = [name for name in self.wanted if name in env]
+        self.set_later = [name for name in self.source.later if name not in self.wanted]
+        self.conditions: list[Any] = []
+        self.decided = False  # both branches of an `if` have run
+        self.twice = False  # it is known what two iterations leave, and not what one does
+        self.given = {name: env[name] for name in self.carried}
+        self.outside = {name: env[name] for name in self.source.assigned if name in env}
+        self.hidden: list[Storage] = []
+        self.changing: dict[str, None] = {}  # numbers that iterations change
+        self.written: list[Storage] | None = None
+
+    # -- the beginning of a pass ----------------------------------------------------------------
+
+    def begin(self) -> tuple[dict[str, Any], HostScalar]:
+        """Put placeholders in; what names and the index are to stand for."""
+        tracing = self.tracing
+        self.before.put_back()
+        for storage in self.written or ():  # in the second iteration reads come after all writes
+            tracing.note_write(storage.argument)
+        self.slots: list[Slot] = []
+        self.numbers: dict[str, HostScalar] = {}
+        bound: dict[str, Any] = {}
+        for name, value in self.given.items():
+            if isinstance_of(value, TracedArray):
+                bound[name] = self._placed(name, value)
+            elif name in self.changing:
+                self.numbers[name] = bound[name] = self._number(hint_of(value))
+        known = [slot.storage for slot in self.slots]
+        for storage in self.hidden:
+            if storage not in known:
+                self._add_slot([], storage, storage.node, False, True)
+        self.index = self._number(hint_of(self.span.start))
+        return bound, self.index
+
+    def _placed(self, name: str, value: Any) -> Any:
+        """A stand-in for what a name stands for in any iteration."""
+        whole = not value.views and not value.generic
+        for slot in self.slots:
+            if whole and slot.memory and slot.storage is value.storage:
+                slot.names.append(name)
+                return value
+        if whole:
+            self._add_slot([name], value.storage, value.storage.node, False, True)
+            return value
+        slot = self._add_slot([name], None, value.node, value.generic, False)
+        return TracedArray.make(self.tracing, slot.storage, (), value.generic)
+
+    def _add_slot(
+        self, names: list[str], storage: Storage | None, initial: Node, generic: bool, memory: bool
+    ) -> Slot:
+        """A carried array."""
+        shape = tuple(map(self.tracing.resolve, initial.shape))
+        node = make_input(f"x{_FIRST + len(self.tracing.placeholders)}", initial.dtype, shape)
+        self.tracing.placeholders[node.payload.name] = initial
+        if storage is None:
+            storage = Storage(node)
+        else:
+            storage.node = node
+        found = Slot(names, storage, node, initial, generic, memory)
+        self.slots.append(found)
+        return found
+
+    @property
+    def symbols(self) -> set[str]:
+        """The numbers that iterations have others of."""
+        return {self.index.text, *(number.text for number in self.numbers.values())}
+
+    def _number(self, hint: Any) -> HostScalar:
+        """A number that each iteration has another one of."""
+        self.tracing.symbols += 1
+        found = HostScalar(self.tracing, f"s{_FIRST + self.tracing.symbols}", hint)
+        self.tracing.scalars.append((found, -1))
+        return found
+
+    # -- what a pass has left -------------------------------------------------------------------
+
+    def look(self, env: Mapping[str, Any]) -> bool:
+        """Whether another pass is needed, which knows more of what the body changes.
+
+        Raises:
+            NotALoop: it is not the same function of what the one before leaves.
+            Again: what it leaves is of another kind than what it finds.
+        """
+        self.env = env
+        if self._finds_more():
+            return True
+        for name, number in self.numbers.items():
+            left = env.get(name, UNBOUND)
+            if not is_number(left) or type(hint_of(left)) is not number.kind:
+                raise Again(f"{name} becomes another kind of value")
+        if self.span.constant and self.written is None and not (self.ends_early or self.decided):
+            self._weigh()
+        written = [slot.storage for slot in self.slots if is_written(slot)]
+        known, self.written = self.written, written
+        return written != known
+
+    def _finds_more(self) -> bool:
+        """Whether the body changes what was taken for unchanging; it is noted."""
+        known = {id(slot.storage) for slot in self.slots}
+        found = False
+        storages = [a.storage for a in self.tracing.arguments]
+        for storage in {id(s): s for s in (*self.before.storages.values(), *storages)}.values():
+            if id(storage) not in known and storage.node is not self.before.node_of(storage):
+                self.hidden.append(storage)
+                found = True
+        for name, value in self.given.items():
+            plain = not isinstance_of(value, TracedArray) and name not in self.numbers
+            if plain and not self._is_same(value, self.env.get(name, UNBOUND)):
+                if not is_number(value) or not is_number(self.env.get(name, UNBOUND)):
+                    raise Again(f"{name} becomes another kind of value")
+                self.changing[name] = None
+                found = True
+        return found
+
+    @staticmethod
+    def _is_same(old: Any, new: Any) -> bool:
+        """Whether something that is no array was left as it is."""
+        if old is new:
+            return True
+        if type(old) is HostScalar and type(new) is HostScalar:
+            return old.text == new.text
+        plain = type(old) in (bool, int, str) and type(old) is type(new)
+        return plain and bool(old == new)
+
+    def _weigh(self) -> None:
+        """Leave short loops to be unrolled, see `UNROLLED_OPERATIONS`."""
+        finals = [slot.storage.node for slot in self.slots]
+        finals += [v.node for v in self.left().values() if isinstance_of(v, TracedArray)]
+        nodes = [node for node in walk(finals) if id(node) not in self.before.lines and node.args]
+        count = self.span.count()[1]
+        writes = sum(node.op.is_update or node.op.is_opaque for node in nodes)
+        if count * writes <= UNROLLED_WRITES and count * len(nodes) <= UNROLLED_OPERATIONS:
+            raise NotALoop("")
+
+    def left(self) -> dict[str, Any]:
+        """What names stand for after the body, those that matter."""
+        names = [*self.carried, *self.set_later]
+        return {name: self.env[name] for name in names if name in self.env}
