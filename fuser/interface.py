@@ -242,9 +242,9 @@ def _run_program(
     """
     from fuser.programs import partition, run
 
-    partition.count_seams(program)
-    for seam in program.seams:
-        fallback.say(seam.reason, "warn")
+    partition.count_breaks(program)
+    for one in program.graph_breaks:
+        fallback.say(one.reason, "warn")
     try:
         return _as_arrays(run.execute(program, arrays, numbers))
     except opaque_calls.PatternMiss as error:
@@ -335,7 +335,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     from fuser.compiler import compile_upfront, planned
     from fuser.programs import partition
 
-    for reason in partition.seam_reasons(_graph(graph)):
+    for reason in partition.break_reasons(_graph(graph)):
         raise FusionError(reason)
     arrays, numbers = executor.check_arguments(graph, args)
     with _within_limits():

@@ -73,7 +73,7 @@ class Stage:
 
 
 @record
-class Seam:
+class GraphBreak:
     """A function that NumPy runs between kernels.
 
     Attributes:
@@ -177,7 +177,9 @@ class LoopRegion:
     owned: frozenset[int] = frozenset()
 
 
-Step: TypeAlias = Stage | Seam | LoopRegion | ElementLoop | Asked
+#: What runs between stages.
+Between: TypeAlias = GraphBreak | LoopRegion | ElementLoop | Asked
+Step: TypeAlias = Stage | Between
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -191,7 +193,7 @@ class Program:
         mode: "fused" or "unfused".
         fastmath: whether rewrites may change results by rounding errors.
         checked: whether kernels note floating-point exceptions.
-        steps: stages, seams, loops and what is asked of values, in the order of execution.
+        steps: stages, graph breaks, loops and what is asked of values, in the order of execution.
         outputs: the value of each output of the graph.
         constants: values that are known from the beginning: operands that are one number.
         dropped: for each step, the values that nothing needs after it.
@@ -218,9 +220,9 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, Stage))
 
     @property
-    def seams(self) -> tuple[Seam, ...]:
+    def graph_breaks(self) -> tuple[GraphBreak, ...]:
         """The steps that NumPy runs."""
-        return tuple(step for step in self.steps if isinstance(step, Seam))
+        return tuple(step for step in self.steps if isinstance(step, GraphBreak))
 
     @property
     def loops(self) -> tuple[LoopRegion, ...]:
@@ -238,7 +240,7 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, Asked))
 
     @property
-    def between(self) -> tuple[Seam | LoopRegion | ElementLoop | Asked, ...]:
+    def between(self) -> tuple[Between, ...]:
         """The steps that are no kernels."""
         return tuple(step for step in self.steps if not isinstance(step, Stage))
 

@@ -11,7 +11,7 @@ from typing import Literal
 CallPath = Literal["native", "python", "fallback", "gpu"]
 Method = Literal["ablation", "stamps"]
 CacheState = Literal["cold", "disk cache"]
-CrossingKind = Literal["stored", "read-again", "seam"]
+CrossingKind = Literal["stored", "read-again", "graph-break"]
 Proof = Literal["timed", "verified", "never"]
 
 

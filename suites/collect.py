@@ -259,7 +259,7 @@ class Collector:
         if variant.kind == "fallback":
             return "ok", ""
         reasons = row.facts.get("fallback_reasons")
-        # with kernels beside them these are seams of a program that is fused around them
+        # with kernels beside them these are graph breaks of a program that is fused around them
         if reasons and not row.facts.get("kernels"):
             return "fell_back", "; ".join(reasons)
         if count := row.inside.get("fell_back"):

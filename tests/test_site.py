@@ -25,7 +25,7 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```[ ]*$", flags=re.DOTALL | re.MULT
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Words of our own making that a reader would not know; the field's word stands beside each.
 BANNED = {
-    r"\bseams?\b": "opaque call", r"\blaced\b": "deinterleaved", r"\bsteady\b": "loop-invariant",
+    r"\bseams?\b": "graph break", r"\blaced\b": "deinterleaved", r"\bsteady\b": "loop-invariant",
     r"\bturns? of rows\b": "tile", r"\bhanded over\b": "tiled producer-consumer fusion",
     r"\bcounted arrays?\b": "iota", r"\bhand in hand\b": "together",
 }  # fmt: skip

@@ -292,7 +292,7 @@ class Again:
             given = work.inputs(cell["elements"], cell["dtype"], 0, axes)
             function = self.fuser.fuse(work.function, mode=cell["mode"], fallback="allow")
             explanation = function.explain(*given)
-            found["plan"] = digest("\n".join([*explanation.groups, *explanation.seams]))
+            found["plan"] = digest("\n".join([*explanation.groups, *explanation.graph_breaks]))
             found["kernels"] = len(explanation.groups)
             if explanation.ledger is not None:
                 found["bytes"] = explanation.ledger.planned_bytes

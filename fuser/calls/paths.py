@@ -21,7 +21,7 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.program_fast_path import Steps, guards_of, has_short_way, late_lengths
 from fuser.calls.specialisation import Call
 from fuser.ir import opaque_calls
-from fuser.program_spec import Asked, ElementLoop, Kind, LoopRegion, Program, Seam
+from fuser.program_spec import Asked, Between, Kind, Program
 from fuser.programs import partition
 from fuser.programs.straight_line import StraightLine
 
@@ -44,10 +44,10 @@ class _Line(StraightLine):
         super().stage(stored, function, names, into)
         self.alive.update(dict.fromkeys(map(self._name, stored)))
 
-    def seam(self, step: Seam | LoopRegion | ElementLoop | Asked, runner: Any = None) -> None:
-        """As `StraightLine.seam`; what is asked of values is a line of its own."""
+    def opaque(self, step: Between, runner: Any = None) -> None:
+        """As `StraightLine.opaque`; what is asked of values is a line of its own."""
         if not isinstance(step, Asked):
-            super().seam(step, runner)
+            super().opaque(step, runner)
             self.alive.update(dict.fromkeys(map(self._name, step.stored)))
             return
         call, (stored,) = step.nodes[0].payload, step.stored
@@ -164,7 +164,7 @@ class _Path:
         found, trace = call.specialisation, call.specialisation.trace
         places = {place: name for name, place in (*found.array_leaves, *found.scalar_leaves)}
         self.names = [places.get(place, f"u{place}") for place in range(count)]
-        self.counts = partition.seam_counts(program)
+        self.counts = partition.break_counts(program)
         self.plain = None if trace.stopped is None else owner.__wrapped__
         if trace.stopped is not None:
             more = {"fallbacks": 1, f"fallback.{trace.stopped.code}": 1}

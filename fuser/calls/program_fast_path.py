@@ -22,7 +22,7 @@ from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.executor import planned_for, shared_nest
 from fuser.ir import dims
-from fuser.program_spec import Asked, Kind, Program, Seam, Stage
+from fuser.program_spec import Asked, GraphBreak, Kind, Program, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
@@ -83,7 +83,7 @@ class ReadyProgram(config.Standing):
         specialisation = call.specialisation
         super().__init__(specialisation.names)
         trace = specialisation.trace
-        self._counts = partition.seam_counts(program)
+        self._counts = partition.break_counts(program)
         titles = [parameter.name for parameter in trace.graph.parameters]
         where: dict[str, Any] = dict(specialisation.array_leaves)
         captured = specialisation.captured
@@ -198,7 +198,8 @@ class Steps:
             line.stage([name for name in step.stored if name not in written], made, wanted, into)
             self._writes = [write for write in self._writes if write[0] not in written]
         else:
-            line.seam(step, None if isinstance(step, (Seam, Asked)) else run.runner_of(step))
+            runner = None if isinstance(step, (GraphBreak, Asked)) else run.runner_of(step)
+            line.opaque(step, runner)
         self.forget(line, place)
 
     def forget(self, line: StraightLine, place: int) -> None:
@@ -222,8 +223,8 @@ def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) ->
     if more or spec.may_raise or section is None or section.axes:
         return ""
     made = {
-        value for seam in program.seams if seam.nodes[0].payload.name.startswith("numpy.")
-        for node, value in zip(seam.nodes, seam.stored, strict=True) if not node.payload.shares
+        value for one in program.graph_breaks if one.nodes[0].payload.name.startswith("numpy.")
+        for node, value in zip(one.nodes, one.stored, strict=True) if not node.payload.shares
     }  # fmt: skip
     wanted, kinds = spec.graph.outputs[0], call.kinds
     for parameter in spec.graph.parameters:

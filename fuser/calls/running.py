@@ -65,7 +65,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
         from fuser.programs import partition, run
 
         check = call.specialisation.check_late
-        partition.count_seams(spec)
+        partition.count_breaks(spec)
         learned: dict[str, Any] = {}
         results = run.execute(
             spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds,

@@ -147,7 +147,7 @@ def specialised(
     spec = None
     if function.mode != "fallback":
         if refused is None:
-            _note_seams(function, entry, trace, names)
+            _note_breaks(function, entry, trace, names)
         others = [known.spec for known in entry.found if isinstance(known.spec, Program)]
         try:
             options = function.mode, function.fastmath, function.errstate
@@ -243,7 +243,7 @@ def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], .
     )  # fmt: skip
 
 
-def _note_seams(
+def _note_breaks(
     function: Owner, entry: Signature, trace: Trace, names: list[captures.NameGuard]
 ) -> None:
     """Say which functions run in NumPy between kernels.
@@ -254,7 +254,7 @@ def _note_seams(
     from fuser.programs import partition
 
     whole = partition.nothing_fuses(trace.graph)
-    for reason in partition.seam_reasons(trace.graph):
+    for reason in partition.break_reasons(trace.graph):
         if function.fallback == "error" or whole is not None:
             entry.refuse(reason, names)
             raise CannotRun(reason)

@@ -25,7 +25,7 @@ from fuser.tracing.traced_memory import THROUGH, TracedMemory
 from fuser.tracing.valueless import check_values
 
 #: Reasons for which one call, not the whole function, runs in NumPy.
-SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
+BREAK_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
 
 #: What is found of a function that changes an array of NumPy's own.
 CHANGES = "it changes what it is given"

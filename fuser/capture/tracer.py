@@ -181,7 +181,7 @@ class Tracer(Tracing):
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
     ) -> Any:
         """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
-        from fuser.capture.opaque_tracing import SEAM_CODES, ForeignArray, call_ufunc
+        from fuser.capture.opaque_tracing import BREAK_CODES, ForeignArray, call_ufunc
 
         self.errors.look()
         if any(type(value) is ForeignArray for value in inputs):
@@ -194,7 +194,7 @@ class Tracer(Tracing):
         try:
             return fused_ufunc(self, ufunc, method, inputs, dict(options))
         except Unsupported as error:
-            if error.reason.code not in SEAM_CODES:
+            if error.reason.code not in BREAK_CODES:
                 raise
         return call_ufunc(self, ufunc, method, inputs, options)
 
@@ -221,7 +221,7 @@ class Tracer(Tracing):
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
-        from fuser.capture.opaque_tracing import SEAM_CODES, ForeignArray, call_function
+        from fuser.capture.opaque_tracing import BREAK_CODES, ForeignArray, call_function
         from fuser.tracing import complex_functions
 
         self.errors.look()
@@ -238,7 +238,7 @@ class Tracer(Tracing):
             if "argument" not in str(error) or handler.__name__ not in str(error):
                 raise
         except Unsupported as error:
-            if error.reason.code not in SEAM_CODES:
+            if error.reason.code not in BREAK_CODES:
                 raise
         return call_function(self, function, args, kwargs)
 

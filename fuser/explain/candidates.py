@@ -18,7 +18,7 @@ from fuser.scheduling.plans import Plan
 #: Columns of the table:
 #:   first, second: the operations in the user's terms, `exp#3 (model.py:12)`;
 #:   kind: "vertical" (the second needs the first), "view" (likewise, and one of them only moves
-#:     data), "horizontal" (both read the same array), "seam" (one of them runs in NumPy);
+#:     data), "horizontal" (both read the same array), "graph-break" (one of them runs in NumPy);
 #:   score: bytes_saved x (1 + kind_bonus) / (1 + distance / 1000): pairs are tried best first;
 #:   bytes_saved: what is not written and read, or not read twice, if they share loops, and all
 #:     else stays as it is; an array that both see through views counts whole; a view itself moves

@@ -18,7 +18,7 @@ from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.ir.specs import is_counted
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Seam, Stage
+from fuser.program_spec import Asked, Between, ElementLoop, LoopRegion, Program, Stage
 from fuser.scheduling import verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
@@ -198,7 +198,7 @@ def _add_plan(
 
 def _add_between(
     boxes: dict[str, Box], arrows: dict[tuple[str, str], int],
-    step: Seam | LoopRegion | ElementLoop | Asked, sizes: Mapping[str, int],
+    step: Between, sizes: Mapping[str, int],
     label: Mapping[int, str], number: int,
 ) -> None:  # fmt: skip
     """Add a function that NumPy runs, or a loop."""

@@ -24,7 +24,7 @@ from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Asked, LoopRegion, Program, Seam, Stage
+from fuser.program_spec import Asked, GraphBreak, LoopRegion, Program, Stage
 from fuser.programs import partition, run
 from fuser.scheduling import row_tiling, verdicts
 from fuser.scheduling.plans import Plan
@@ -58,7 +58,7 @@ class Explanation:
         groups: one text a kernel: its loops, what it reads, computes and writes.
         fallbacks: reasons for which the call, or a function in it, is not fused; empty when
             everything is.
-        seams: one text for each function that NumPy runs between kernels.
+        graph_breaks: one text for each function that NumPy runs between kernels.
         loops: one text for each loop whose iterations are kernels.
         asked: one text for each number that is read off a value, and each decision.
         decisions: for each path that calls have taken, the outcomes that lead along it.
@@ -79,7 +79,7 @@ class Explanation:
     rules: list[str] = field(default_factory=list)
     realised: dict[str, str] = field(default_factory=dict)
     graph: Graph | None = None
-    seams: list[str] = field(default_factory=list)
+    graph_breaks: list[str] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     lengths: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -124,12 +124,12 @@ class Explanation:
         """Kernels, with the functions that NumPy runs where they run."""
         if not isinstance(self._spec, Program):
             return self.groups
-        kernels, between, loops = iter(self.groups), iter(self.seams), iter(self.loops)
+        kernels, between, loops = iter(self.groups), iter(self.graph_breaks), iter(self.loops)
         asked = iter(self.asked)
         steps: list[str] = []
         for step in self._spec.steps:
             count = len(step.spec.plan.groups) if isinstance(step, Stage) else 0
-            rest = between if isinstance(step, Seam) else loops
+            rest = between if isinstance(step, GraphBreak) else loops
             rest = asked if isinstance(step, Asked) else rest
             steps += [next(kernels) for _ in range(count)] or [next(rest)]
         return [step for step in steps if step]
@@ -163,7 +163,7 @@ class Explanation:
             ("rewrites", self.rules),
             ("pairs considered", self._pair_lines()),
             ("between kernels", [
-                _boundary_line(entry) for entry in self.boundaries if entry["kind"] != "seam"
+                _boundary_line(entry) for entry in self.boundaries if entry["kind"] != "graph-break"
             ]),
         ):
             if entries:
@@ -325,11 +325,13 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
                 loop_text.spell_loop(spec, loop, found._sizes, call.numbers)
                 if isinstance(loop, LoopRegion)
                 else loop_text.spell_element_loop(spec, loop, found._sizes)
-                for loop in spec.between if not isinstance(loop, (Seam, Asked))
+                for loop in spec.between if not isinstance(loop, (GraphBreak, Asked))
             ]
         found.asked = [graph_breaks.spell_asked(spec, step) for step in spec.asked]
-        found.seams = [graph_breaks.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
-        found.fallbacks += [seam.reason for seam in spec.seams]
+        found.graph_breaks = [
+            graph_breaks.spell_break(spec, one, found._sizes) for one in spec.graph_breaks
+        ]
+        found.fallbacks += [one.reason for one in spec.graph_breaks]
     else:
         with rereads.kept_by(backend.keeps_rows):
             found.ledger = ledger(spec, call.sizes)

@@ -1,4 +1,4 @@
-"""What a program's seams are, for people: which function ran, where, why, and what crosses."""
+"""A program's graph breaks, for people: which function ran, where, why, and what crosses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Asked, Program, Seam, Stage
+from fuser.program_spec import Asked, GraphBreak, Program, Stage
 from fuser.scheduling.nest_sequences import settled
 from fuser.traffic import ledger
 from fuser.traffic.ledger import BYTES_PER_S, Ledger
@@ -44,14 +44,14 @@ def boundaries(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any
 
     Returns:
         Entries as those of `ledger.boundaries`, kernels numbered through the whole program; one
-        of kind "seam" for each operand and result of a function that NumPy runs. `written_by` and
-        `read_by` name that function.
+        of kind "graph-break" for each operand and result of a function that NumPy runs.
+        `written_by` and `read_by` name that function.
     """
     found: list[dict[str, Any]] = []
     kernels = 0
     for step in program.steps:
-        if isinstance(step, Seam):
-            found.extend(_seam_entries(program, step, sizes))
+        if isinstance(step, GraphBreak):
+            found.extend(_break_entries(program, step, sizes))
         if not isinstance(step, Stage):
             continue
         for entry in ledger.boundaries(step.spec, sizes):
@@ -64,32 +64,32 @@ def boundaries(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any
     return found
 
 
-def _seam_entries(
-    program: Program, seam: Seam, sizes: Mapping[str, int]
+def _break_entries(
+    program: Program, one: GraphBreak, sizes: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """What one function reads and writes."""
     label = labels_of(program.graph)
-    name = seam.reason.operation
-    operands = {id(n): (n, source) for n, (source, _) in zip(seam.nodes[0].args, seam.operands,
+    name = one.reason.operation
+    operands = {id(n): (n, source) for n, (source, _) in zip(one.nodes[0].args, one.operands,
                                                              strict=True)}  # fmt: skip
     found = []
     for node, source in operands.values():
         size = size_bytes(node, sizes)
-        found.append(_entry(source, label.get(id(node), source), node, None, [name], 0, size, seam))
-    for node, stored in zip(seam.nodes, seam.stored, strict=True):
-        found.append(_entry(stored, name, node, name, [], size_bytes(node, sizes), 0, seam))
+        found.append(_entry(source, label.get(id(node), source), node, None, [name], 0, size, one))
+    for node, stored in zip(one.nodes, one.stored, strict=True):
+        found.append(_entry(stored, name, node, name, [], size_bytes(node, sizes), 0, one))
     return found
 
 
 def _entry(
     array: str, value: str, node: Node, writer: Any, readers: list[Any], written: int, read: int,
-    seam: Seam,
+    one: GraphBreak,
 ) -> dict[str, Any]:  # fmt: skip
     """One operand or result as a row."""
     return {
         "array": array,
         "value": value,
-        "kind": "seam",
+        "kind": "graph-break",
         "shape": ", ".join(map(str, node.shape)),
         "dtype": node.dtype.name,
         "written_by": writer,
@@ -97,23 +97,24 @@ def _entry(
         "bytes_written": written,
         "bytes_read": read,
         "bytes": written + read,
-        "reason": seam.reason.code,
-        "meaning": REASONS[seam.reason.code][0],
+        "reason": one.reason.code,
+        "meaning": REASONS[one.reason.code][0],
         "estimated_cost_s": (written + read) / BYTES_PER_S,
     }
 
 
-def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
-    """A seam as text: the function, the line, what goes in and comes out, the reason."""
-    where = f" ({seam.reason.where})" if seam.reason.where else ""
+def spell_break(program: Program, one: GraphBreak, sizes: Mapping[str, int]) -> str:
+    """A graph break as text: the function, the line, what goes in and comes out, the reason."""
+    where = f" ({one.reason.where})" if one.reason.where else ""
     label = labels_of(program.graph)
-    meaning = f"{REASONS[seam.reason.code][0]} [{seam.reason.code}]"
-    lines = wrapped(f"seam: {seam.reason.operation}{where} runs in NumPy: {meaning}", later="  ")
-    for node, (source, chain) in zip(seam.nodes[0].args, seam.operands, strict=True):
+    meaning = f"{REASONS[one.reason.code][0]} [{one.reason.code}]"
+    ran = f"graph break: {one.reason.operation}{where} runs in NumPy: {meaning}"
+    lines = wrapped(ran, later="  ")
+    for node, (source, chain) in zip(one.nodes[0].args, one.operands, strict=True):
         base = seen_behind(node, chain)
         value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
         lines.append(f"  reads {value}: {node.type}, {size_bytes(node, sizes):,} bytes")
-    for node in seam.nodes:
+    for node in one.nodes:
         lines.append(f"  gives {label[id(node)]}: {node.type}, {size_bytes(node, sizes):,} bytes")
     return "\n".join(lines)
 
@@ -160,7 +161,7 @@ def candidate_rows(
 def _rows_of_program(
     program: Program, sizes: Mapping[str, int] | None
 ) -> list[tuple[Any, ...]]:
-    """The pairs of each stage, then every pair that a seam keeps apart."""
+    """The pairs of each stage, then every pair that a graph break keeps apart."""
     known = known_sizes(program, sizes)
     rows = [entry for stage in program.stages for entry in rows_of(stage.spec, known)]
     label = labels_of(program.graph)
@@ -177,7 +178,6 @@ def _rows_of_program(
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]
-            found = row(label[id(source)], label[id(node)], "seam", saved_bytes(arg, node, known),
-                        code, distance)  # fmt: skip
-            rows.append(found)
+            ends, saved = (label[id(source)], label[id(node)]), saved_bytes(arg, node, known)
+            rows.append(row(*ends, "graph-break", saved, code, distance))
     return sorted(rows, key=lambda entry: -entry[COLUMNS.index("score")])

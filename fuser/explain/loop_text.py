@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fuser.element_loops.region import code_of
-from fuser.explain.graph_breaks import spell_seam, sum_ledgers
+from fuser.explain.graph_breaks import spell_break, sum_ledgers
 from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, wrapped
 from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import ElementLoop, LoopRegion, Program, Seam, Stage
+from fuser.program_spec import ElementLoop, GraphBreak, LoopRegion, Program, Stage
 from fuser.traffic import ledger
 from fuser.traffic.ledger import Ledger
 
@@ -170,6 +170,6 @@ def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]
                 texts.append(spell_loop(body, one, sizes, numbers))
             elif isinstance(one, ElementLoop):
                 texts.append(spell_element_loop(body, one, sizes))
-            elif isinstance(one, Seam):
-                texts.append(spell_seam(body, one, sizes))
+            elif isinstance(one, GraphBreak):
+                texts.append(spell_break(body, one, sizes))
     return [line for text in texts for line in text.split("\n")]

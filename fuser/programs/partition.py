@@ -1,8 +1,8 @@
 """Graphs with functions that do not fuse: kernels before, between and after them.
 
-A program is a list of steps: stages, each a graph of its own with its kernels, and seams, each a
-NumPy function that runs on values stored by the stages before it. A stage computes what the next
-functions need; everything else is computed where it is used, so it fuses with its consumers.
+A program is a list of steps: stages, each a graph of its own with its kernels, and graph breaks,
+each a NumPy function that runs on values stored by the stages before it. A stage computes what the
+next functions need; everything else is computed where it is used, so it fuses with its consumers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ from fuser.ir.graph import (
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Asked, ElementLoop, LoopRegion, Phase, Program, Seam, Stage, Step
+from fuser.program_spec import (
+    Asked,
+    Between,
+    ElementLoop,
+    GraphBreak,
+    LoopRegion,
+    Phase,
+    Program,
+    Stage,
+    Step,
+)
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
@@ -277,7 +287,7 @@ class _Splitter:
 
     def _between(
         self, call: list[Node], operands: tuple[tuple[str, Chain], ...], stored: tuple[str, ...]
-    ) -> Seam | LoopRegion | ElementLoop | Asked:
+    ) -> Between:
         """The step of one call."""
         line = self.graph.line_of(call[0])
         if call[0].payload.is_inner:
@@ -285,7 +295,7 @@ class _Splitter:
         if call[0].payload.name == element_loops.NAME:
             return ElementLoop(tuple(call), operands, stored, line)
         if not _is_loop(call[0]):
-            return Seam(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
+            return GraphBreak(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
         region = loops.region_of(call[0].payload.args)
         from fuser.programs.phases import phases_of  # most programs have no loops
 
@@ -537,12 +547,12 @@ def nothing_fuses(graph: Graph) -> Reason | None:
         return None
     if any(node.op.is_opaque and _is_loop(node) for node in graph.nodes):
         return None
-    reasons = seam_reasons(graph)
+    reasons = break_reasons(graph)
     found = "it reads numbers off arrays, and computes nothing"
     return reasons[0] if reasons else Reason("no-gain", "the function", found)
 
 
-def seam_reasons(graph: Graph) -> list[Reason]:
+def break_reasons(graph: Graph) -> list[Reason]:
     """Why each function that NumPy runs between kernels is not fused, in order."""
     if not graph.has_externs:
         return []
@@ -563,10 +573,10 @@ def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
     return [prepared]
 
 
-def seam_counts(program: Program) -> dict[str, int]:
+def break_counts(program: Program) -> dict[str, int]:
     """What one call adds to the counters: functions run in NumPy, in all and by reason."""
-    counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
-    found = {"seams": len(program.seams), **counts}
+    counts = Counter(f"fallback.{each.reason.code}" for each in program.graph_breaks)
+    found = {"graph_breaks": len(program.graph_breaks), **counts}
     if count := len(program.loops) + len(program.element_loops):
         found["loops"] = count
     if decisions := sum(map(_is_decision, program.steps)):
@@ -574,6 +584,6 @@ def seam_counts(program: Program) -> dict[str, int]:
     return found
 
 
-def count_seams(program: Program) -> None:
+def count_breaks(program: Program) -> None:
     """Count the functions that a call runs in NumPy, by reason."""
-    counters.add(seam_counts(program))
+    counters.add(break_counts(program))

@@ -19,11 +19,11 @@ from fuser.ir import dims, layouts, opaque_calls, view_chains
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import (
     Asked,
+    Between,
     ElementLoop,
     Kind,
     LoopRegion,
     Program,
-    Seam,
     Stage,
     made_by,
 )
@@ -82,7 +82,7 @@ def execute(
         arrays: array arguments by parameter name.
         numbers: scalar arguments and lengths by name.
         given: arrays to write outputs into, by output number; written after everything else.
-        check: called with all numbers known so far after each seam.
+        check: called with all numbers known so far after each graph break.
         seen: called with each stage's spec and arrays after it ran.
         learned: takes all numbers that are known at the end.
         kinds: takes what each value was.
@@ -194,7 +194,7 @@ def runner_of(step: LoopRegion | ElementLoop) -> Callable[..., list[Any]]:
 
 
 def _run_between(
-    step: Seam | LoopRegion | ElementLoop | Asked, values: dict[str, Any],
+    step: Between, values: dict[str, Any],
     numbers: dict[str, Any],
 ) -> None:  # fmt: skip
     """Run a function in NumPy, or a loop.

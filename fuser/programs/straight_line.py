@@ -22,7 +22,7 @@ from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
-from fuser.program_spec import Asked, ElementLoop, Kind, LoopRegion, Program, Seam
+from fuser.program_spec import Between, Kind, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
@@ -139,7 +139,7 @@ class StraightLine:
         wanted = ", ".join(map(self._name, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
 
-    def seam(self, step: Seam | LoopRegion | ElementLoop | Asked, runner: Any = None) -> None:
+    def opaque(self, step: Between, runner: Any = None) -> None:
         """Call a NumPy function, and compare its results with those of the first call.
 
         Args:

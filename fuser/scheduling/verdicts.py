@@ -38,7 +38,7 @@ FUSED = ("inlined", "view", "same-loops", "same-rows")
 
 
 def meaning(code: str) -> str:
-    """The sentence of a code, of this vocabulary or of `errors.REASONS`, that of seams.
+    """The sentence of a code, of this vocabulary or of `errors.REASONS`, that of graph breaks.
 
     A code from elsewhere (a backend's own) is its own sentence.
     """

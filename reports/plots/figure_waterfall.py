@@ -25,9 +25,9 @@ from fuser.reports.traffic_tables import largest_cells
 
 MOST_WORKLOADS = 10
 MOST_ARRAYS = 5
-COLORS = {"stored": "#D55E00", "read-again": "#E69F00", "seam": "#0072B2"}
+COLORS = {"stored": "#D55E00", "read-again": "#E69F00", "graph-break": "#0072B2"}
 TITLES = {"stored": "stored between kernels", "read-again": "read again by another kernel",
-          "seam": "read or written by a function that NumPy runs"}  # fmt: skip
+          "graph-break": "read or written by a function that NumPy runs"}  # fmt: skip
 LEAST_COLOR = KIND_COLORS["fused"]
 
 
@@ -91,7 +91,7 @@ def _steps(rows: pd.DataFrame) -> tuple[list[str], list[tuple[float, float, str,
             names.append(f"+ {len(rest)} smaller ones")
             bars.append((start, float(rest.sum()), MUTED, ""))
             start += float(rest.sum())
-        names.append("= in all" if "seam" in set(group["kind"]) else "= planned")
+        names.append("= in all" if "graph-break" in set(group["kind"]) else "= planned")
         bars.append((0.0, start, KIND_COLORS["unfused"], f"{start:.2f} times the least"))
     return names, bars
 

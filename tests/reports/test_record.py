@@ -171,11 +171,11 @@ def test_every_field_is_in_the_schema() -> None:
         assert set(made) == set(described["properties"])
 
 
-def test_what_crosses_a_seam_is_kept(document: dict[str, Any]) -> None:
+def test_what_crosses_a_graph_break_is_kept(document: dict[str, Any]) -> None:
     """Beside kernels' numbers there are the names of functions that NumPy runs."""
     crossing = next(c["ledger"]["boundaries"] for c in document["cells"] if c["ledger"])
     crossing.append({
-        "array": "x3", "value": "sort#2 (model.py:7)", "kind": "seam", "moved_bytes": 4096,
+        "array": "x3", "value": "sort#2 (model.py:7)", "kind": "graph-break", "moved_bytes": 4096,
         "reason": "unsupported-function", "meaning": "", "written_by": "np.sort",
         "read_by": [1, "np.sort"],
     })  # fmt: skip

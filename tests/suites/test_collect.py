@@ -21,8 +21,8 @@ FIRST = {
 }
 WRONG = CHECK | {"problem": "after timing: output 0: relative error 1"}
 COMPILED = {"event": "inside", **ROW, "what": "compiled_inside", "count": 2}
-SEAM = FIRST | {"fallback_reasons": ["sort: no elementwise form"]}
-FELL = SEAM | {"kernels": None}
+BREAK = FIRST | {"fallback_reasons": ["sort: no elementwise form"]}
+FELL = BREAK | {"kernels": None}
 DROPPED = {"event": "dropped", **ROW, "status": "failed", "reason": "boom"}
 
 
@@ -41,7 +41,7 @@ def run_of(*events: dict[str, Any], variant: VariantPlan = FUSED) -> Run:
         ([FIRST, CHECK, SAMPLE], "ok"),
         ([FIRST, CHECK], "not_run"),
         ([FELL, CHECK, SAMPLE], "fell_back"),
-        ([SEAM, CHECK, SAMPLE], "ok"),
+        ([BREAK, CHECK, SAMPLE], "ok"),
         ([FELL, CHECK, SAMPLE, COMPILED], "compiled_inside"),
         ([FELL, CHECK, SAMPLE, COMPILED, WRONG], "wrong"),
         ([FIRST, CHECK, SAMPLE, WRONG, DROPPED], "failed"),

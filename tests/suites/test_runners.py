@@ -113,7 +113,7 @@ def test_phases_inside_others_count_once() -> None:
 
 
 def test_what_the_gate_counts() -> None:
-    """Launches and arrays of one call, and a hash by target: several kernels, and a seam."""
+    """Launches and arrays of one call, and a hash by target: several kernels, and a graph break."""
     x = np.ones((8, 64), np.float32)
 
     def two_ways(a: Any) -> Any:
@@ -128,9 +128,9 @@ def test_what_the_gate_counts() -> None:
     assert (facts.launches, facts.kernels) == (2, 2)
     assert facts.allocations == 2, "sums between the kernels, and the result"
     assert facts.text_hashes.keys() == {"cpu", "gpu"}
-    seam = runner.prepare(lambda a: np.sort(a * 2) + 1, (x,))
-    seam(x)
-    found = runner.facts(seam, (x,))
+    broken = runner.prepare(lambda a: np.sort(a * 2) + 1, (x,))
+    broken(x)
+    found = runner.facts(broken, (x,))
     assert (found.launches, found.allocations) == (2, 3)
     into = runners.load(runners.INTO["fused_into"])
     given = into.prepare_into(two_ways, (x,), (np.empty(64, np.float32),))

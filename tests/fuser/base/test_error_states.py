@@ -65,7 +65,7 @@ def silent(x: Any) -> Any:
         return 1 / x
 
 
-def silent_seam(x: Any) -> Any:
+def silent_break(x: Any) -> Any:
     """In a function that NumPy runs."""
     with np.errstate(all="ignore"):
         return np.log(x + 0j) + np.cumsum(x) / np.cumsum(x * 0)
@@ -117,7 +117,7 @@ def test_kernels_that_note_errors_serve_functions_that_ask_for_them() -> None:
         fuser.fuse(caught, fallback="error", errstate=True)(WHOLE)
 
 
-@pytest.mark.parametrize("function", [silent, silent_seam, silent_warnings])
+@pytest.mark.parametrize("function", [silent, silent_break, silent_warnings])
 def test_functions_that_silence_errors_are_fused_and_silent(function: Callable[..., Any]) -> None:
     """Also where NumPy runs a part of them."""
     fused = fuser.fuse(function, fallback="allow")
@@ -144,5 +144,5 @@ def test_the_text_of_a_call_says_what_is_silenced() -> None:
     """And is read back."""
     call = opaque_calls.read("0.0 silent(divide,over) numpy.sort(a0)")
     assert (call.name, call.silenced) == ("numpy.sort", ("divide", "over"))
-    graph = fuser.trace(silent_seam, ZERO)
+    graph = fuser.trace(silent_break, ZERO)
     assert fuser.parse(str(graph)) is graph or str(fuser.parse(str(graph))) == str(graph)

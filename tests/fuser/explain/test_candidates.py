@@ -40,7 +40,8 @@ PAIRS: dict[str, tuple[Any, tuple[Any, ...], list[tuple[str, str, str, str]]]] =
         [pair("index", "multiply", "view", "view"), pair("add", "index", "view", "view")],
     ),
     "NumPy between": (
-        lambda x: np.sort(x + 1), (X,), [pair("add", "np.sort", "seam", "unsupported-function")]
+        lambda x: np.sort(x + 1), (X,),
+        [pair("add", "np.sort", "graph-break", "unsupported-function")]
     ),
 }  # fmt: skip
 
@@ -59,7 +60,7 @@ def test_pairs_and_verdicts(name: str) -> None:
     for entry in frame.itertuples():
         assert "test_candidates.py:" in entry.first
         assert entry.fused == (entry.verdict in FUSED)
-        assert entry.reason == VERDICTS.get(entry.verdict) or entry.kind == "seam"
+        assert entry.reason == VERDICTS.get(entry.verdict) or entry.kind == "graph-break"
         assert entry.reason == verdicts.meaning(entry.verdict)
         expected = entry.bytes_saved * (1 + entry.kind_bonus) / (1 + entry.distance / 1000)
         assert entry.score == pytest.approx(expected)

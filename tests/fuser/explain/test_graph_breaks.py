@@ -16,25 +16,25 @@ def ranks(x: Any, y: Any) -> Any:
 X, Y = np.arange(50.0), np.ones(50)
 
 
-def test_a_seam_is_shown_where_it_runs() -> None:
+def test_a_graph_break_is_shown_where_it_runs() -> None:
     """Function, line, reason, and the bytes of what goes in and out, between the kernels."""
     explained = fuser.fuse(ranks, fallback="allow").explain(X, Y)
     text = str(explained)
-    assert text.index("kernel 0") < text.index("seam: np.argsort") < text.index("kernel 1")
-    (seam,) = explained.seams
-    assert "test_graph_breaks.py:" in seam
-    assert "[unsupported-function]" in seam
-    assert seam.count("400 bytes") == 2
-    assert "float64[n0]" in seam
+    assert text.index("kernel 0") < text.index("graph break: np.argsort") < text.index("kernel 1")
+    (found,) = explained.graph_breaks
+    assert "test_graph_breaks.py:" in found
+    assert "[unsupported-function]" in found
+    assert found.count("400 bytes") == 2
+    assert "float64[n0]" in found
     assert [reason.operation for reason in explained.fallbacks] == ["np.argsort"]
     assert len(explained.groups) == 2
-    assert "seam: np.argsort" in explained._repr_html_()
+    assert "graph break: np.argsort" in explained._repr_html_()
 
 
 def test_what_crosses_is_plain_data() -> None:
     """An entry for each operand and result of a call."""
     explained = fuser.fuse(ranks, fallback="allow").explain(X, Y)
-    entries = [entry for entry in explained.boundaries if entry["kind"] == "seam"]
+    entries = [entry for entry in explained.boundaries if entry["kind"] == "graph-break"]
     assert [(e["written_by"], e["read_by"], e["bytes"]) for e in entries] == [
         (None, ["np.argsort"], 400),
         ("np.argsort", [], 400),
@@ -55,7 +55,7 @@ def test_the_ledger_is_that_of_the_kernels() -> None:
 def test_views_of_a_result_are_one_pair_with_its_reader() -> None:
     """Gaps between sorted numbers: the array is written once, read twice, and counted so."""
     found = fuser.fuse(lambda x: np.diff(np.sort(x * 2)), fallback="allow").explain(X)
-    apart = found.candidates[found.candidates["kind"] == "seam"]
+    apart = found.candidates[found.candidates["kind"] == "graph-break"]
     assert sorted(apart["bytes_saved"]) == [400 + 392, 800]
     assert any(name.startswith("subtract") for name in apart["second"])
     text = str(found)
@@ -67,7 +67,7 @@ def test_views_of_a_result_are_one_pair_with_its_reader() -> None:
 def test_candidates_name_the_function() -> None:
     """Pairs that a call keeps apart are listed, not fused, with the reason."""
     table = fuser.fuse(ranks, fallback="allow").explain(X, Y).candidates
-    apart = table[table["kind"] == "seam"]
+    apart = table[table["kind"] == "graph-break"]
     assert len(apart) == 2
     assert not apart["fused"].any()
     named = apart["first"].str.startswith("np.argsort#1") | (

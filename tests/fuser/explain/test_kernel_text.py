@@ -54,7 +54,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[str, ...]]] = {
     "turned": (lambda x: np.exp(x).T + x.T, (X,), ("reads x.T;",)),
     "many": (many, (X,) * 40, ("args[5], … (40 in all)", "(exp sin add) x 39", "and 27 more")),
     "again": (steps, (X, X + 1), ("multiply add\n", "… these 2 lines 100 times")),
-    "seam": (product, (X, X + 1), ("np.matmul", "reads k.T: float32", "x3 holds np.matmul#1")),
+    "graph-break": (
+        product, (X, X + 1), ("np.matmul", "reads k.T: float32", "x3 holds np.matmul#1")),
     "refused": (lambda x: x if 7 in x else -x, (X,), ("[control-flow]",)),
     "decided": (lambda x: x * 2 if x.sum() > 0 else -x, (X,), ("decision: ", "reads s0 off")),
 }
@@ -79,7 +80,7 @@ def twice(x: Any) -> Any:
 
 
 def test_a_program_calls_a_value_by_one_name() -> None:
-    """Kernels, seams and pairs of all stages agree, whoever compiled the same stage first."""
+    """Kernels, breaks and pairs of all stages agree, whoever compiled the same stage first."""
     other = fuser.fuse(lambda x: np.cumsum(x * 2), fallback="allow")
     other(X)
     explained = fuser.fuse(twice, fallback="allow").explain(X)

@@ -97,4 +97,4 @@ def test_arguments_are_read_between_kernels() -> None:
     x, y = np.arange(12.0).reshape(3, 4), np.array([1, 0, 3])
     for one, other in zip(sums(x, y), fused(x, y), strict=True):
         np.testing.assert_array_equal(other, one)
-    assert fused.explain(x, y).seams
+    assert fused.explain(x, y).graph_breaks

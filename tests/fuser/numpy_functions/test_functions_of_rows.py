@@ -128,9 +128,9 @@ def test_a_function_is_called_as_often_as_it_is_written() -> None:
         fallback="allow",
     )
     assert fused(X).tolist() == (X * 0).tolist()
-    before = fuser.stats()["seams"]
+    before = fuser.stats()["graph_breaks"]
     fused(X)
-    assert fuser.stats()["seams"] == before + 2
+    assert fuser.stats()["graph_breaks"] == before + 2
 
 
 def test_names_tell_functions_apart() -> None:

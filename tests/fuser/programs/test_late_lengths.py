@@ -1,4 +1,4 @@
-"""Short ways of functions whose seams tell lengths, give views, or end in writes."""
+"""Short ways of functions whose graph breaks tell lengths, give views, or end in writes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -43,8 +43,8 @@ def test_steps() -> None:
     """One kernel for all operands; what a call reads is stored, the rest fuses where it is used."""
     program = program_of(three_parts, *pair(4, 6))
     kinds = [type(step).__name__ for step in program.steps]
-    assert kinds == ["Stage", "Seam", "Seam", "Stage"]
-    assert [seam.reason.operation for seam in program.seams] == ["np.matmul", "np.sort"]
+    assert kinds == ["Stage", "GraphBreak", "GraphBreak", "Stage"]
+    assert [one.reason.operation for one in program.graph_breaks] == ["np.matmul", "np.sort"]
     first, last = program.stages
     assert len(first.stored) == 3  # both operands, and the sum that passes by
     assert [len(stage.spec.plan.groups) for stage in (first, last)] == [1, 1]
@@ -55,9 +55,9 @@ def test_steps() -> None:
 def test_views_are_no_copies() -> None:
     """A transposed operand is seen through strides; a part of a computed value is computed."""
     program = program_of(lambda x: x[1:].T @ (x * 2)[1:] + 1, np.ones((4, 3)))
-    seam = program.seams[0]
-    assert seam.operands[0] == ("x0", (read("index", "1:"), read("transpose", "1, 0")))
-    assert seam.operands[1][1] == ()
+    one = program.graph_breaks[0]
+    assert one.operands[0] == ("x0", (read("index", "1:"), read("transpose", "1, 0")))
+    assert one.operands[1][1] == ()
     (stage, _) = program.stages
     assert str(stage.spec.graph.outputs[0].shape) == "(max(n0 - 1, 0), n1)"
 
@@ -101,7 +101,7 @@ def test_another_pattern_of_results_is_traced_anew() -> None:
 
 
 def test_policies_and_counters() -> None:
-    """A seam is said once, counted by reason, listed; it is no fallback of the whole call."""
+    """A graph break is said once, counted by reason, listed; the call as a whole is fused."""
     args = pair(3, 4)
     fused = fuser.fuse(three_parts)
     fuser.clear_caches()
@@ -113,7 +113,7 @@ def test_policies_and_counters() -> None:
     after = fuser.stats()
     assert len([w for w in caught if issubclass(w.category, fuser.FallbackWarning)]) == 2
     code = "fallback.unsupported-function"
-    assert after["seams"] - before.get("seams", 0) == 6
+    assert after["graph_breaks"] - before.get("graph_breaks", 0) == 6
     assert after[code] - before.get(code, 0) == 6
     assert after.get("fallbacks", 0) == before.get("fallbacks", 0)
     assert [reason.operation for reason in fused.fallbacks] == ["np.matmul", "np.sort"]
@@ -138,7 +138,7 @@ def test_the_functions_on_graphs() -> None:
         for one, other in zip(found, three_parts(*args), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-13)
     assert len(fuser.generate_code(graph)) == 2
-    assert "seam" in set(fuser.fusion_candidates(graph)["kind"])
+    assert "graph-break" in set(fuser.fusion_candidates(graph)["kind"])
     with pytest.raises(fuser.FusionError, match=r"np\.matmul"):
         fuser.debug_launch_graph(graph, args)
     wrong = [np.ones((3, 2)), np.ones((2, 3))]

@@ -107,7 +107,7 @@ def test_reductions_are_written_into_them(kind: Any) -> None:
     """They are part of the graph; NumPy takes what it computes in another way, and it is said."""
     assert_same(reduced, M.astype(kind), ulp=2, fallback="allow")
     plan = fuser.fuse(reduced, fallback="allow").explain(M.astype(kind))
-    assert len(plan.seams) == 1
+    assert len(plan.graph_breaks) == 1
     assert plan.groups
     assert_same(of_another_dtype, M.astype(kind), fallback="allow")
     reason = fuser.fuse(of_another_dtype, fallback="allow").explain(M.astype(kind)).fallbacks[0]

@@ -218,7 +218,7 @@ def test_steps_into_arguments(mode: str) -> None:
 
 
 def test_other_steps_run_in_numpy() -> None:
-    """Backwards or far apart: a seam, and the right answer."""
+    """Backwards or far apart: a graph break, and the right answer."""
 
     def function(x: Any) -> Any:
         out = np.zeros_like(x)

@@ -32,7 +32,7 @@ def test_a_waterfall_ends_with_what_is_moved() -> None:
     columns = ["row", "kind", "value", "of_least", "moved_bytes", "meaning"]
     rows = [
         ("kernels", "stored", "sum#1 (a.py:1)", 0.5, 8, "rows are long"),
-        ("sorted", "seam", "np.sort", 0.5, 8, "no fused form"),
+        ("sorted", "graph-break", "np.sort", 0.5, 8, "no fused form"),
     ]
     names, bars = figure_waterfall._steps(pd.DataFrame(rows, columns=columns))
     assert names == [
