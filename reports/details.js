@@ -35,11 +35,34 @@
     element.textContent = text;
     return element;
   };
+  const quantile = (sorted, share) => {
+    const at = share * (sorted.length - 1), low = Math.floor(at);
+    return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+  };
+  // Tukey's box plot: quartiles, and whiskers to the last sample within 1.5 of their distance
+  const box = (values, x, wide, y) => {
+    const sorted = [...values].sort((a, b) => a - b);
+    const [first, middle, third] = [0.25, 0.5, 0.75].map((share) => quantile(sorted, share));
+    const reach = 1.5 * (third - first);
+    const inside = sorted.filter((value) => value >= first - reach && value <= third + reach);
+    const group = drawn("g", { class: "box", stroke: "var(--ink)", fill: "none" });
+    const line = (x1, y1, x2, y2) => group.append(drawn("line", { x1, y1: y(y1), x2, y2: y(y2) }));
+    line(x, inside[0], x, first);
+    line(x, third, x, inside[inside.length - 1]);
+    group.append(drawn("rect", { x: x - wide / 2, y: y(third), width: wide, height: Math.max(1, y(first) - y(third)) }));
+    line(x - wide / 2, middle, x + wide / 2, middle);
+    for (const value of sorted.filter((each) => !inside.includes(each)))
+      group.append(drawn("circle", { class: "outlier", cx: x, cy: y(value), r: 2 }));
+    return group;
+  };
   const plot = (samples) => {
-    const [width, height, left, top, bottom] = [560, 170, 74, 12, 28];
+    const numbers = [...new Set(samples.map((each) => each[0]))];
+    const boxes = Math.min(160, 30 * numbers.length);
+    const [height, left, top, bottom] = [170, 74, 12, 28];
+    const width = 560 - boxes - 24;
     const seconds = samples.map((each) => each[1]);
     const low = Math.min(...seconds), high = Math.max(...seconds);
-    const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "samples in order" });
+    const svg = drawn("svg", { viewBox: `0 0 560 ${height}`, role: "img", "aria-label": "samples in order" });
     const y = (value) => top + (height - top - bottom) * (high > low ? (high - value) / (high - low) : 0.5);
     for (const value of high > low ? [low, high] : [low]) {
       svg.append(drawn("line", { x1: left, x2: width, y1: y(value), y2: y(value), stroke: "var(--rule)" }));
@@ -51,6 +74,12 @@
       svg.append(drawn("circle", look));
     });
     svg.append(label(left, height - 8, "blocks in order; filled and hollow: one process and the next"));
+    numbers.forEach((number, index) => {
+      const values = samples.filter((each) => each[0] === number).map((each) => each[1]);
+      const step = boxes / numbers.length;
+      svg.append(box(values, width + 24 + step * (index + 0.5), Math.min(18, 0.6 * step), y));
+    });
+    svg.append(label(width + 24, height - 8, "by process"));
     return svg;
   };
   const show = (found, texts, anchor) => {
@@ -62,10 +91,13 @@
     link.append(make("a", "link to this row", { href: `#${anchor}` }));
     body.append(make("h3", "Measure again"), make("pre", found.command, { class: "command" }), link);
     if (found.samples.length) body.append(make("h3", "Samples, time of a call"), plot(found.samples));
-    if (found.crossing) {
+    for (const [title, lines] of [
+      ["What else the machine did meanwhile", found.load], ["Crosses kernels", found.crossing],
+    ]) {
+      if (!lines) continue;
       const list = make("ul");
-      for (const each of found.crossing) list.append(make("li", each));
-      body.append(make("h3", "Crosses kernels"), list);
+      for (const each of lines) list.append(make("li", each));
+      body.append(make("h3", title), list);
     }
     for (const [kind, key] of Object.entries(found.texts)) {
       const box = make("details", "", { class: "source" });

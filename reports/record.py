@@ -23,6 +23,7 @@ from fuser.reports.record_details import (
     Boundary,
     CoverageCell,
     FirstCall,
+    MachineLoad,
 )
 
 SCHEMA_VERSION = 1
@@ -159,6 +160,7 @@ class Cell:
     input_bytes: int = 0
     output_bytes: int = 0
     ledger: Ledger = field(default_factory=Ledger)
+    load: Sequence[MachineLoad] = ()  # one a process
     runs: Sequence[Run] = ()
 
 

@@ -30,6 +30,39 @@ class Boundary:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineLoad:
+    """What else the machine did while one process measured one cell.
+
+    Attributes:
+        process: its number.
+        wall_s: how long the cell's blocks took together, seconds.
+        others_s: what other processes had of all processors meanwhile, seconds.
+        steal_s: what the hypervisor gave to other machines; None where the system does not tell.
+        load: the load average of one minute, before the first block and after the last.
+        frequency_hz: the processors' mean clock rate then; empty where the system does not tell.
+        throttles: how often a processor was slowed for its heat in between; None: not told.
+    """
+
+    process: int
+    wall_s: float
+    others_s: float
+    steal_s: float | None = None
+    load: Sequence[float] = ()
+    frequency_hz: Sequence[float] = ()
+    throttles: int | None = None
+
+    @property
+    def other_cores(self) -> float:
+        """How many processors others kept busy, in the mean; 0 where nothing was timed."""
+        return self.others_s / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def steal_cores(self) -> float:
+        """How many processors the hypervisor took, in the mean."""
+        return (self.steal_s or 0.0) / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Arithmetic:
     """Speed of arithmetic without memory: `operations` of a dtype in each of `seconds`."""
 

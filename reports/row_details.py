@@ -12,6 +12,7 @@ from typing import Any
 from fuser.reports.analysis import Analysis, Row
 from fuser.reports.detail_tables import reproduce_command
 from fuser.reports.display import anchor_of
+from fuser.reports.record_details import MachineLoad
 from fuser.reports.statistics import block_seconds
 
 MOST_SAMPLES = 240
@@ -58,7 +59,25 @@ def _row(row: Row, analysis: Analysis) -> dict[str, Any]:
             f"{each.value}: {each.moved_bytes:,} bytes, {each.meaning or each.reason}"
             for each in row.cell.ledger.boundaries
         ]
+    if row.cell.load:
+        found["load"] = [_load_text(each) for each in row.cell.load]
     return found
+
+
+def _load_text(load: MachineLoad) -> str:
+    """Say what else the machine did while one process measured a cell."""
+    said = [f"other processes used {load.other_cores:.2f} processors"]
+    if load.steal_s is not None:
+        said.append(f"the hypervisor took {load.steal_cores:.2f}")
+    if load.load:
+        said.append("load average " + " → ".join(f"{each:.2f}" for each in load.load))
+    if load.frequency_hz:
+        said.append(
+            "clock rate " + " → ".join(f"{each / 1e9:.2f}" for each in load.frequency_hz) + " GHz"
+        )
+    if load.throttles:
+        said.append(f"slowed for heat {load.throttles} times")
+    return f"process {load.process + 1}, {load.wall_s:.2g} s: {', '.join(said)}"
 
 
 def packed(analysis: Analysis) -> str:

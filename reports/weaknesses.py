@@ -1,12 +1,23 @@
 """What makes the figures of a run weak: said before they are, on the page and in the terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from fuser.reports.analysis import Analysis
+from fuser.reports.record import Cell
 from fuser.reports.statistics import LEAST_PROCESSES
 
 NOISY = 1.05
 """Equal things that come out further from each other than this hide most differences."""
+
+BUSY_CORES = 0.25
+"""Processors kept busy by others while a cell is measured; more than this is worth a word."""
+
+STOLEN_CORES = 0.05
+"""Processors that the hypervisor gave away; more than this is worth a word."""
+
+CHANGED_CLOCK = 1.15
+"""How many times the lowest clock rate the highest may be."""
 
 WEAK_NOTES = (
     "anchor took", "noise: equal things", "was given up", "interrupted after", "the budget of",
@@ -47,6 +58,7 @@ def weaknesses(analysis: Analysis) -> list[str]:
             f"Equal things differed by {apart(floor.ratio)} in this run: a ratio nearer to 1 says "
             "nothing, and no interval is narrower."
         )
+    found += _of_load(record.cells)
     return found + _of_notes(record.notes)
 
 
@@ -54,6 +66,35 @@ def _of_notes(notes: Iterable[str]) -> list[str]:
     """The notes of a run that say that its figures are weak, as sentences."""
     weak = [note for note in notes if any(mark in note for mark in WEAK_NOTES)]
     return [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in weak]
+
+
+def _of_load(cells: Sequence[Cell]) -> list[str]:
+    """Say where the machine did something else while a cell was measured."""
+    met = [(cell, each) for cell in cells for each in cell.load if each.wall_s > 0]
+    found = []
+    for what, cores_of, most in (
+        ("other processes used", attrgetter("other_cores"), BUSY_CORES),
+        ("the hypervisor took away", attrgetter("steal_cores"), STOLEN_CORES),
+    ):
+        hit = {cell.id for cell, each in met if cores_of(each) > most}
+        if hit:
+            cell, worst = max(met, key=lambda pair: cores_of(pair[1]))
+            found.append(
+                f"While {len(hit)} of {len(cells)} cells were measured, {what} more than {most:g} "
+                f"of a processor; at most {cores_of(worst):.2g} processors, for {cell.id}."
+            )
+    if slowed := {cell.id for cell, each in met if each.throttles}:
+        found.append(
+            f"Processors were slowed for their heat while {len(slowed)} of {len(cells)} cells "
+            "were measured."
+        )
+    rates = [rate for _, each in met for rate in each.frequency_hz]
+    if rates and max(rates) > CHANGED_CLOCK * min(rates):
+        found.append(
+            f"The processors' clock rate was between {min(rates) / 1e9:.2f} and "
+            f"{max(rates) / 1e9:.2f} GHz during the run."
+        )
+    return found
 
 
 def apart(ratio: float) -> str:

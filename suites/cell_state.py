@@ -9,6 +9,7 @@ import numpy as np
 
 from fuser.suites.checks.by_rows import expected_of
 from fuser.suites.checks.verify import Expected
+from fuser.suites.machine_load import CellLoad
 from fuser.suites.plan import LARGE_ELEMENTS, CellPlan
 from fuser.suites.runners import Runner
 from fuser.suites.workload import Arguments, Workload
@@ -63,6 +64,7 @@ class CellState:
     arguments: Arguments = ()
     rows: list[Row] = field(default_factory=list)
     check_s: float = 0.0
+    load: CellLoad = field(default_factory=CellLoad)
 
     def seed(self, phase: int, run_seed: int) -> int:
         """Return a seed that depends on the cell, the run and the phase."""

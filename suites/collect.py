@@ -16,7 +16,7 @@ from fuser.reports.record import (
     Status,
     Variant,
 )
-from fuser.reports.record_details import Boundary
+from fuser.reports.record_details import Boundary, MachineLoad
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.probes.findings import Findings
@@ -58,6 +58,7 @@ class Collector:
         self.workloads = workloads or {}
         self.rows: dict[tuple[int, int], RowFindings] = defaultdict(RowFindings)
         self.cell_facts: dict[int, Event] = {}
+        self.loads: dict[int, list[MachineLoad]] = defaultdict(list)
         self.ceilings: list[Ceiling] = []
         self.scaling: dict[tuple[int, str], list[float]] = defaultdict(list)
         self.overhead: dict[str, Any] | None = None
@@ -86,6 +87,9 @@ class Collector:
         for (cell, _), row in self.rows.items():
             if cells is None or cell in cells:
                 row.samples = [each for each in row.samples if each[0] != process]
+        for cell, loads in self.loads.items():
+            if cells is None or cell in cells:
+                loads[:] = [each for each in loads if each.process != process]
 
     def fail(self, cell: int, variant: int, reason: str, status: str = "failed") -> None:
         """Note that a row cannot be measured."""
@@ -93,6 +97,10 @@ class Collector:
 
     def _row(self, event: Event) -> RowFindings:
         return self.rows[event["cell"], event["variant"]]
+
+    def _add_load(self, process: int, event: Event) -> None:
+        fields = {k: v for k, v in event.items() if k not in ("event", "cell")}
+        self.loads[event["cell"]].append(MachineLoad(process, **fields))
 
     def _add_cell(self, process: int, event: Event) -> None:
         self.cell_facts[event["cell"]] = event
@@ -198,7 +206,7 @@ class Collector:
             formula=workload.formula(), title=workload.title, must_refuse=workload.must_refuse,
             synthetic=workload.synthetic, note=facts.get("note", ""),
             input_bytes=facts.get("input_bytes", 0), output_bytes=facts.get("output_bytes", 0),
-            ledger=self._ledger(index), runs=runs,
+            ledger=self._ledger(index), load=self.loads[index], runs=runs,
         )
 
     def _ledger(self, index: int) -> Ledger:

@@ -76,6 +76,7 @@ class Measurement(CheckedSamples):
             recheck_s = 1.5 * sum(state.check_s for state in batch)
             self._sample_batch(batch, share_s - (now_s() - batch_start_s) - recheck_s)
             for state in batch:
+                self.emit({"event": "load", "cell": state.index, **state.load.fields()})
                 self.turn(state.index, END)
                 self._recheck(state)
             self.done_weight += weight
@@ -117,7 +118,9 @@ class Measurement(CheckedSamples):
             if self.alternates:
                 self.turn(state.index, BEGIN + 1 + block)
                 state.move()
+            state.load.begin()
             self._block(state, block, check)
+            state.load.end()
             self._progress(f"timing {state.plan.id}", 0.25 + 0.7 * done / len(tasks))
 
     def _tasks(

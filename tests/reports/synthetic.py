@@ -21,6 +21,7 @@ from fuser.reports.record import (
     FirstCall,
     Ledger,
     Machine,
+    MachineLoad,
     Record,
     Run,
     Samples,
@@ -193,6 +194,10 @@ def cell(
             workload.operations,
             workload.operations * elements, elements, crossing,
         ),
+        load=[
+            MachineLoad(process, 0.5, 0.01, 0.001, [0.4, 0.3], [3.0e9, 3.0e9], 0)
+            for process in range(processes)
+        ],
         runs=runs,
     )
 

@@ -66,8 +66,9 @@ QUESTIONS = {
     "{key: '/', bubbles: true})); return document.activeElement.dataset.table ?? ''; })()",
     "details": "openDetails('runs-gelu_bias-float32-4096-fused').then((known) => { "
     "const d = document.getElementById('details'); const text = d.textContent; "
-    "const dots = d.querySelectorAll('circle').length; const open = d.open; d.close(); "
-    "return [known, open, dots, text]; })",
+    "const dots = d.querySelectorAll('circle:not(.outlier)').length; "
+    "const boxes = d.querySelectorAll('g.box').length; const open = d.open; d.close(); "
+    "return [known, open, dots, boxes, text]; })",
     "buttons": "document.querySelectorAll('#table-runs button.open').length",
     "arrow": "(() => { const b = document.querySelector('#table-runs button.open'); b.focus(); "
     "b.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true})); "
@@ -133,15 +134,17 @@ def test_tables_sort_filter_and_link(shown: dict[str, Any]) -> None:
 def test_a_row_opens_what_stands_behind_it(shown: dict[str, Any]) -> None:
     """Samples as dots, the command, what crosses kernels, plan and source; keys move on."""
     results = shown["results"]
-    known, opened, dots, text = results["details"]
+    known, opened, dots, boxes, text = results["details"]
     assert known
     assert opened
     assert dots == 24
+    assert boxes == 3
     for expected in (
         "gelu_bias-float32-4096, fused",
         "fuser-bench run gelu_bias-float32-4096 --seed 1",
         "plan of gelu_bias: 1 kernel",
         "define i32 @kernel",
+        "process 2, 0.5 s: other processes used 0.02 processors, the hypervisor took 0.00",
         "exp#3 (model.py:12): 32,768 bytes, a reduction that is used over other axes",
     ):
         assert expected in text, expected

@@ -72,6 +72,25 @@ def test_each_weakness_is_said(record: Record, said: list[str]) -> None:
     assert all(start in text for start, text in zip(said, found, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("met", "said"),
+    [
+        ({"others_s": 0.9}, "other processes used more than 0.25 of a processor; at most 1.8 "),
+        ({"steal_s": 0.1}, "hypervisor took away more than 0.05 of a processor; at most 0.2 "),
+        ({"throttles": 3}, "Processors were slowed for their heat while 1 of 16 cells "),
+        ({"frequency_hz": [2.0e9, 3.0e9]}, "The processors' clock rate was between 2.00 and 3.00 "),
+    ],
+)  # fmt: skip
+def test_what_else_the_machine_did_is_said(met: dict[str, Any], said: str) -> None:
+    """One cell met something in one of its processes; what was met in no cell is not said."""
+    record = made()
+    first = record.cells[0]
+    loads = [first.load[0], replace(first.load[1], **met), *first.load[2:]]
+    cells = [replace(first, load=loads), *record.cells[1:]]
+    (text,) = weaknesses(analyse(replace(record, cells=cells)))
+    assert said in text
+
+
 def test_rows_of_fewer_processes_are_counted() -> None:
     """One row of the run lost a process."""
     record = made()
