@@ -134,33 +134,11 @@ def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]
         rank: of the result.
         operands: (shape, strides) pairs, aligned at the last axis.
     """
-    steps: list[list[int]] = []
+    steps = []
     for shape, strides in operands:
-        lead = rank - len(shape)
-        steps.append(
-            [0] * lead + [abs(s) if n != 1 else 0 for n, s in zip(shape, strides, strict=True)]
-        )
-    order = list(range(rank - 1, -1, -1))  # innermost first, as NumPy holds them
-    for i in range(1, rank):
-        axis = order[i]
-        place = i
-        for j in range(i - 1, -1, -1):
-            other = order[j]
-            ambiguous, swap = True, False
-            for step in steps:
-                if step[axis] and step[other]:
-                    if step[other] <= step[axis]:
-                        swap = False
-                    elif ambiguous:
-                        swap = True
-                    ambiguous = False
-            if not ambiguous:
-                if swap:
-                    place = j
-                else:
-                    break
-        order.insert(place, order.pop(i))
-    return order[::-1]
+        own = [abs(s) if n != 1 and s else None for n, s in zip(shape, strides, strict=True)]
+        steps.append([None] * (rank - len(shape)) + own)
+    return _by_steps(list(range(rank - 1, -1, -1)), steps)[::-1]  # NumPy holds innermost first
 
 
 def sorted_order(arrays: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
@@ -172,25 +150,31 @@ def sorted_order(arrays: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[
     Args:
         arrays: (shape, strides) pairs of one rank.
     """
-    order = list(range(len(arrays[0][0])))
+    steps = [
+        [-abs(s) if n != 1 else None for n, s in zip(shape, strides, strict=True)]
+        for shape, strides in arrays
+    ]
+    return _by_steps(list(range(len(arrays[0][0]))), steps)
+
+
+def _by_steps(order: list[int], operands: Sequence[Sequence[int | None]]) -> list[int]:
+    """Sort axes by their steps, the shorter first, operand by operand.
+
+    Where operands disagree the first order stays, as where they say nothing.
+
+    Args:
+        order: of the axes to begin with.
+        operands: for each, the step of every axis; None where it says nothing of one.
+    """
     for i in range(1, len(order)):
-        axis = order[i]
-        place = i
+        axis, place = order[i], i
         for j in range(i - 1, -1, -1):
-            other = order[j]
-            ambiguous, swap = True, False
-            for shape, strides in arrays:
-                if shape[axis] != 1 and shape[other] != 1:
-                    if abs(strides[axis]) <= abs(strides[other]):
-                        swap = False
-                    elif ambiguous:
-                        swap = True
-                    ambiguous = False
-            if not ambiguous:
-                if swap:
-                    place = j
-                else:
-                    break
+            pairs = [(steps[axis], steps[order[j]]) for steps in operands]
+            longer = [other > own for own, other in pairs if own is not None and other is not None]
+            if longer and not all(longer):
+                break
+            if longer:
+                place = j
         order.insert(place, order.pop(i))
     return order
 
