@@ -44,13 +44,12 @@ from fuser.base.errors import (
 from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
 from fuser.calls import (
-    labelled_arrays,
     lazy_arrays,
     loading,
-    mapped_arrays,
     native_call,
     pickling,
     running,
+    wrapped_arrays,
 )
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calls.fast_path import (
@@ -294,10 +293,8 @@ class FusedFunction(_Base[P, Result]):
             return self._fall_back(self._reentered, args, kwargs, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
-        if any(map(labelled_arrays.is_labelled, leaves)):
-            return labelled_arrays.call(self, structure, leaves, out)
-        if out is None and any(map(mapped_arrays.is_mapped, leaves)):
-            return mapped_arrays.call(self, structure, leaves)
+        if (wrapped := wrapped_arrays.caller(leaves, out)) is not None:
+            return wrapped(self, structure, leaves, out)
         try:
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)

@@ -46,7 +46,7 @@ class Specialisation:
     repeated: bool = False
     """Whether it has run before."""
     tried: dict[Any, Any] = field(default_factory=dict)
-    """What it gives for the first elements of arguments with labels, see `labelled_arrays`."""
+    """What it gives for the first elements of arguments with labels, see `wrapped_arrays`."""
     stops: int = 0
     """How often NumPy has run a call that it held for."""
     early_guards: tuple[tuple[str, Any], ...] = ()

@@ -1,15 +1,21 @@
-"""Arguments with labels: pandas' Series and DataFrames, xarray's DataArrays.
+"""Arguments that wrap arrays: pandas' Series and DataFrames, xarray's DataArrays, np.memmap.
 
-What they compute is more than NumPy's operations: labels are aligned, missing values skipped. Where
-a function is elementwise, and all labels are equal, it is just that; then kernels compute the
-values, and the labels are put on. What the function gives for the first two elements says of
-which class and dtype results are, and what they are called. Everything else is left to the library,
-with a reason.
+What labelled ones compute is more than NumPy's operations: labels are aligned, missing values
+skipped. Where a function is elementwise, and all labels are equal, it is just that; then kernels
+compute the values, and the labels are put on. What the function gives for the first two elements
+says of which class and dtype results are, and what they are called.
+
+`np.memmap` is a subclass that adds a file to an array. Most results of its operations are plain
+arrays, but slices, copies and some others are of the subclass again. So the first call of a kind is
+NumPy's; where no result of it was mapped, kernels serve the later ones, on the same memory.
+
+Everything else is left to the library, with a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +27,8 @@ from fuser.base.call_keys import leaf_names
 from fuser.base.errors import Unsupported
 from fuser.base.packages import root
 from fuser.base.protocols import module_of, mro_of
+from fuser.calls.outputs import copied_into
+from fuser.calls.specialisation import Specialisation
 from fuser.executor import CannotRun
 from fuser.ir.graph import Graph
 from fuser.tracing.trace_result import OutNode
@@ -34,6 +42,8 @@ KINDS = {"pandas": ("Series", "DataFrame"), "xarray": ("DataArray",)}
 FEW = 2
 #: Names of arguments that are remembered for one way to run a function, with what it gave for few.
 TRIED_LIMIT = 64
+#: Under which a specialisation remembers whether no result was mapped.
+_PLAIN = "memmap"
 
 
 def is_labelled(leaf: Any) -> bool:
@@ -49,10 +59,37 @@ def is_labelled(leaf: Any) -> bool:
     return False
 
 
-def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
-    """Run a function with labelled arguments.
+def is_mapped(leaf: Any) -> bool:
+    """Whether an argument is a memory-mapped array, and of no class derived from these.
 
     Args:
+        leaf: any argument.
+    """
+    return type(leaf) is np.memmap
+
+
+def caller(leaves: Sequence[Any], out: Any) -> Callable[..., Any] | None:
+    """What runs a call with such arguments: of function, structure, arguments and `out=`.
+
+    Args:
+        leaves: the arguments.
+        out: arrays of `out=`, or None.
+
+    Returns:
+        None where no argument is such an array.
+    """
+    if any(map(is_labelled, leaves)):
+        return partial(_call, _labelled)
+    return partial(_call, _mapped) if out is None and any(map(is_mapped, leaves)) else None
+
+
+def _call(
+    way: Callable[..., Any], function: Any, structure: Any, leaves: list[Any], out: Any
+) -> Any:
+    """Run a function with wrapped arguments.
+
+    Args:
+        way: gives what runs it on the arrays.
         function: the fused one.
         structure: how its arguments nest.
         leaves: the arguments.
@@ -63,34 +100,79 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     """
     args, kwargs = trees.unflatten(structure, leaves)
     try:
-        if out is not None:
-            raise _refusal(function, structure, leaves, "and out=")
-        values = _values(function, structure, leaves)
-        few = _few(function, structure, leaves, values)
-        given = trees.unflatten(structure, values)
+        run = way(function, structure, leaves, out)
     except (CannotRun, Unsupported) as error:
         reason = error.reason
     else:
-        results = trees.flatten(_as_function(function)(*given[0], **given[1]))[1]
+        return run()
+    function.note_reason(reason)
+    fallback.record(reason, function.fallback, function._name)
+    result = function.__wrapped__(*args, **kwargs)
+    return result if out is None else copied_into(out, result)
+
+
+def _known(function: Owner, structure: Any, values: list[Any]) -> Specialisation:
+    """The specialisation that holds for plain arrays.
+
+    Raises:
+        CannotRun, Unsupported: the function cannot be fused for such arguments.
+    """
+    with chosen(function.backend), budget.limited(function._name):
+        found: Specialisation = function._find_call(structure, values).specialisation
+    return found
+
+
+# -- memory-mapped --------------------------------------------------------------------------
+
+
+def _mapped(function: Any, structure: Any, leaves: list[Any], _: Any) -> Callable[[], Any]:
+    """As `_call`, for memory-mapped arguments.
+
+    Raises:
+        CannotRun, Unsupported: the function cannot be fused, or a result is mapped.
+    """
+    values = [leaf.view(np.ndarray) if is_mapped(leaf) else leaf for leaf in leaves]
+    tried = _known(function, structure, values).tried
+
+    def run() -> Any:
+        if _PLAIN in tried:
+            args, kwargs = trees.unflatten(structure, values)
+            return function(*args, **kwargs)
+        args, kwargs = trees.unflatten(structure, leaves)
+        result = function.__wrapped__(*args, **kwargs)
+        tried[_PLAIN] = not any(isinstance(each, np.memmap) for each in trees.flatten(result)[1])
+        return result
+
+    if not tried.get(_PLAIN, True):
+        found = "a result that is memory-mapped"
+        raise Unsupported("unsupported-array", function._name, found, "")
+    return run
+
+
+# -- labelled -------------------------------------------------------------------------------
+
+
+def _labelled(function: Any, structure: Any, leaves: list[Any], out: Any) -> Callable[[], Any]:
+    """As `_call`, for labelled arguments.
+
+    Raises:
+        CannotRun, Unsupported: it is not elementwise, or labels differ.
+    """
+    if out is not None:
+        raise _refusal(function, structure, leaves, "and out=")
+    values = _values(function, structure, leaves)
+    nested, samples = trees.flatten(_few(function, structure, leaves, values))
+    args, kwargs = trees.unflatten(structure, values)
+
+    def run() -> Any:
+        results = trees.flatten(function(*args, **kwargs))[1]
         like = next(leaf for leaf in leaves if is_labelled(leaf))
-        nested, samples = trees.flatten(few)
         return trees.unflatten(nested, [
             _with_labels(value, like, sample)
             for value, sample in zip(results, samples, strict=True)
         ])  # fmt: skip
-    function.note_reason(reason)
-    fallback.record(reason, function.fallback, function._name)
-    result = function.__wrapped__(*args, **kwargs)
-    if out is None:
-        return result
-    from fuser.calls.outputs import copied_into
 
-    return copied_into(out, result)
-
-
-def _as_function(function: Any) -> Any:
-    """A fused function as something that is called."""
-    return function
+    return run
 
 
 def _refusal(function: Owner, structure: Any, leaves: Sequence[Any], found: str) -> Unsupported:
@@ -154,13 +236,12 @@ def _few(function: Owner, structure: Any, leaves: Sequence[Any], values: list[An
     Raises:
         CannotRun, Unsupported: it is not elementwise, or not the same.
     """
-    with chosen(function.backend), budget.limited(function._name):
-        found = function._find_call(structure, values)
-    trace, shape = found.specialisation.trace, np.shape(next(v for v in values if np.ndim(v)))
+    found = _known(function, structure, values)
+    trace, shape = found.trace, np.shape(next(v for v in values if np.ndim(v)))
     odd = _not_elementwise(trace.graph)
     if odd or trace.writes or not all(isinstance(leaf, OutNode) for leaf in trace.leaves):
         raise _refusal(function, structure, leaves, f"and {odd or 'a result that is no new one'}")
-    tried = found.specialisation.tried
+    tried = found.tried
     key = tuple(_title(leaf) for leaf in leaves if is_labelled(leaf))
     if key in tried:
         return tried[key]
