@@ -1,5 +1,6 @@
 """A comparison as text for a terminal, as Markdown for CI, as JUnit XML, and as plain data."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,15 @@ NOT_SHOWN = "same"
 MOST_MISSING = 3
 """Rows that are missing for one reason and named; of more only the number is said."""
 VERDICTS = ("slower", "faster", "same", "inconclusive", "not measured")
+UNGATED = ", not gated"
+"""Of a row of NumPy or of another fuser: no part of the answer."""
+GRAVEST_FIRST = (
+    "wrong", "missing", "slower", "regression", "changed", f"slower{UNGATED}", "faster",
+    "improvement", f"faster{UNGATED}", "not measured", f"not measured{UNGATED}",
+)
+"""Kinds of finding as a person should meet them; what is left is inconclusive, and comes last."""
+SHOWN = 6
+"""Findings that are spelled out where not all are asked for."""
 
 
 def one_line(text: str) -> str:
@@ -53,18 +63,34 @@ def _tally(rows: Sequence[TimedRow]) -> str:
 
 
 def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """Return what a person should see as (kind, cell, variant, text), gravest first."""
+    """Return what a person should see as (kind, cell, variant, text), gravest first.
+
+    Of one kind the largest difference in time is first.
+    """
     rows = [("wrong", cell, name, one_line(why)) for cell, name, why in comparison.wrong]
     rows += _missing(comparison)
-    order = ("regression", "changed", "improvement")
-    for each in sorted(comparison.changes, key=lambda change: order.index(change.kind)):
+    for each in comparison.changes:
         text = one_line(f"{each.what}: {each.base} -> {each.head}")
         rows.append((each.kind, each.cell, each.variant, text))
-    for row in comparison.timed:
+    for row in sorted(comparison.timed, key=_difference, reverse=True):
         if row.verdict != NOT_SHOWN:
             text = f"time, {row.basis}: {ratio_text(row.ratio)}"
             rows.append((_word(row), row.cell, row.variant, text))
-    return rows
+    order = {kind: place for place, kind in enumerate(GRAVEST_FIRST)}
+    return sorted(rows, key=lambda row: order.get(row[0], len(order)))
+
+
+def _difference(row: TimedRow) -> float:
+    """How far a row's time is from what it was, up or down."""
+    return abs(math.log(row.ratio.value)) if row.ratio is not None and row.ratio.value > 0 else 0.0
+
+
+def _folded(comparison: Comparison) -> tuple[list[tuple[str, str, str, str]], str]:
+    """Return the findings that are spelled out, and what is said of the others."""
+    found = _findings(comparison)
+    told = [row for row in found if not row[0].startswith(("inconclusive", "not measured"))]
+    rest = Counter(row[0].removesuffix(UNGATED) for row in [*told[SHOWN:], *found[len(told) :]])
+    return told[:SHOWN], ", ".join(f"{count} {kind}" for kind, count in rest.items())
 
 
 def _missing(comparison: Comparison) -> list[tuple[str, str, str, str]]:
@@ -87,22 +113,44 @@ def _missing(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 
 def _word(row: TimedRow) -> str:
-    return row.verdict if row.gated else f"{row.verdict}, not gated"
+    return row.verdict if row.gated else row.verdict + UNGATED
 
 
-def as_text(comparison: Comparison) -> str:
-    """Return lines for a terminal."""
-    lines = [f"{comparison.base_id} -> {comparison.head_id}"]
-    lines += [f"  note: {each}" for each in comparison.notes]
+def as_text(comparison: Comparison, whole: bool = False) -> str:
+    """Return lines for a terminal: ten at most, what is slower first, unless all are wanted.
+
+    Args:
+        comparison: of two runs.
+        whole: also what is inconclusive, row by row, and every note.
+    """
+    found, rest = (_findings(comparison), "") if whole else _folded(comparison)
+    lines = [headline(comparison), f"{comparison.base_id} -> {comparison.head_id}"]
     lines += [
-        f"  {kind:<12} {f'{cell} {variant}'.strip()}: {text}"
-        for kind, cell, variant, text in _findings(comparison)
+        f"  {kind:<12} {f'{cell} {variant}'.strip()}: {text}" for kind, cell, variant, text in found
     ]
-    return "\n".join([*lines, headline(comparison)])
+    if rest:
+        lines.append(f"  further: {rest} (--all shows them)")
+    notes = comparison.notes if whole else comparison.notes[:1]
+    lines += [f"  note: {each}" for each in notes]
+    if more := len(comparison.notes) - len(notes):
+        lines[-1] += f" ({more} more note{'s' * (more > 1)}: --all)"
+    return "\n".join(lines)
+
+
+def _table(findings: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """The lines of a Markdown table of findings."""
+    return [
+        "| finding | row | variant | what |", "|---|---|---|---|",
+        *(
+            f"| {kind} | `{cell}` | {variant} | {text.replace('|', chr(92) + '|')} |"
+            for kind, cell, variant, text in findings
+        ),
+        "",
+    ]
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """Return a summary for a pull request or a job's page."""
+    """Return a summary for a pull request or a job's page; what is inconclusive is folded."""
     lines = [
         f"### fuser-bench: {SENTENCES[comparison.outcome()]}", "",
         f"`{comparison.base_id}` → `{comparison.head_id}`. {headline(comparison)}.", "",
@@ -110,13 +158,12 @@ def as_markdown(comparison: Comparison) -> str:
         "",
     ]
     findings = _findings(comparison)
-    if findings:
-        lines += ["| finding | row | variant | what |", "|---|---|---|---|"]
-        lines += [
-            f"| {kind} | `{cell}` | {variant} | {text.replace('|', chr(92) + '|')} |"
-            for kind, cell, variant, text in findings
-        ]
-        lines.append("")
+    told, rest = _folded(comparison)
+    if told:
+        lines += _table(told)
+    if rest:
+        summary = f"<details><summary>further: {rest}</summary>"
+        lines += [summary, "", *_table(findings[len(told) :]), "</details>", ""]
     lines += [f"- {each}" for each in comparison.notes]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -34,6 +34,7 @@ def _number(_context: click.Context, _option: click.Parameter, value: float) -> 
     "--html", type=click.Path(dir_okay=False),
     help="Write HEAD's report, compared; its figures and tables go beside it.",
 )
+@click.option("--all", "whole", is_flag=True, help="Print every row and note, not ten lines.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def compare(
     base: str,
@@ -45,6 +46,7 @@ def compare(
     markdown: str | None,
     junit: str | None,
     html: str | None,
+    whole: bool,
     as_json: bool,
 ) -> None:
     """Compare two saved runs: counts without a clock, and times with intervals.
@@ -64,7 +66,7 @@ def compare(
     found = compare_records(
         base_record, head_record, timed=not no_clock, same_text=same_text, margin=margin
     )
-    click.echo(json.dumps(output.as_data(found)) if as_json else output.as_text(found))
+    click.echo(json.dumps(output.as_data(found)) if as_json else output.as_text(found, whole))
     try:
         for path, write in ((markdown, output.as_markdown), (junit, output.as_junit)):
             if path is not None:

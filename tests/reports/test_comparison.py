@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fuser.reports import comparison_output as output
-from fuser.reports.comparison import Comparison, Outcome, compare_records
+from fuser.reports.comparison import Comparison, Outcome, TimedRow, compare_records
 from fuser.reports.record import Machine, Record, Run, Samples
-from fuser.reports.statistics import ratio_between
+from fuser.reports.statistics import Estimate, ratio_between
 from tests.reports import synthetic
 
 NAME = "axpy-float32-16777216"
@@ -148,12 +148,12 @@ def test_many_missing_rows_are_one_line(base: Record) -> None:
     """A whole run beside one cell: how many, the first ones, why; all of them in JUnit XML."""
     found = compare_records(base, replace(base, cells=base.cells[:1]))
     assert len(found.missing) > output.MOST_MISSING
-    lines = [line for line in output.as_text(found).splitlines() if "missing " in line]
+    lines = [each for each in output.as_text(found).splitlines() if each.startswith("  missing ")]
     more = len(found.missing) - output.MOST_MISSING
     assert lines[0].startswith(f"  missing      {len(found.missing)} rows: the run has no such row")
     assert lines[0].endswith(f"and {more} more")
     assert " ".join(found.missing[0][:2]) in lines[0]
-    assert len(lines) == 1 + lines[-1].startswith("a required row")
+    assert len(lines) == 1
     assert f"| missing | `{len(found.missing)} rows` |" in output.as_markdown(found)
     suite = ElementTree.fromstring(output.as_junit(found))[0]
     assert suite.get("errors") == str(len(found.missing))
@@ -224,8 +224,33 @@ def test_markdown_and_text_name_every_finding(base: Record) -> None:
     assert markdown.startswith("### fuser-bench: regression\n")
     assert f"| slower | `{NAME}` | fused | time, relative to eager: 1.2 [" in markdown
     assert f"| regression | `{NAME}` | unfused | kernels:" in markdown
-    assert text.splitlines()[-1].startswith("regression: ")
+    assert text.startswith("regression: ")
+    assert text.splitlines()[2].startswith(f"  slower       {NAME} fused: ")
     assert output.as_markdown(compare_records(base, base)).startswith("### fuser-bench: no regr")
+
+
+def test_ten_lines_lead_with_what_is_slowest_and_fold_the_rest(base: Record) -> None:
+    """Seven slower rows, two faster ones, what is inconclusive, and three notes."""
+    ratios = [1.1, 1.5, 1.3, 1.2, 1.6, 1.7, 1.4, 0.5, 0.6]
+    rows = [
+        TimedRow(
+            f"cell{place}", "fused", "seconds", Estimate(ratio, ratio, ratio, 3),
+            "slower" if ratio > 1 else "faster", gated=True,
+        )
+        for place, ratio in enumerate(ratios)
+    ]
+    unknown = [replace(rows[0], cell=f"odd{place}", verdict="inconclusive") for place in range(30)]
+    found = Comparison("a", "b", [], [*unknown, *rows], [], [], ["one", "two", "three"], 39, 0.05)
+    lines = output.as_text(found).splitlines()
+    assert len(lines) == 10
+    assert [line.split()[1] for line in lines[2:8]] == [f"cell{at}" for at in (5, 4, 1, 6, 2, 3)]
+    assert lines[8] == "  further: 1 slower, 2 faster, 30 inconclusive (--all shows them)"
+    assert lines[9] == "  note: one (2 more notes: --all)"
+    whole = output.as_text(found, whole=True).splitlines()
+    assert len(whole) == 2 + 39 + 3
+    markdown = output.as_markdown(found)
+    folded = markdown.index("<details><summary>further: 1 slower, 2 faster, 30 inconclusive")
+    assert markdown.index("`cell3`") < folded < markdown.index("`cell0`") < markdown.index("`odd0`")
 
 
 def test_the_answer_counts_our_rows_apart_and_names_what_slowed_first(base: Record) -> None:

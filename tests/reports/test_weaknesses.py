@@ -175,7 +175,7 @@ def test_a_comparison_says_it_of_both_runs() -> None:
     found = compare_records(quiet, few)
     assert {row.verdict for row in found.timed} == {"not measured"}
     assert any("Measured in 2 processes" in note for note in found.notes)
-    assert "no interval: 2 processes" in comparison_output.as_text(found)
+    assert "no interval: 2 processes" in comparison_output.as_text(found, whole=True)
     found = compare_records(quiet, noisy)
     assert {row.verdict for row in found.timed} == {"inconclusive"}
     assert any("Equal things differed" in note for note in found.notes)
