@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.base.protocols import is_a
 from fuser.base.trees import flatten
 from fuser.ir import dims
+from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
-from fuser.tracing.canonical import canonical, written
+from fuser.tracing.canonical import canonical, lengths_of, written
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.memory_views import ComplexPart
 from fuser.tracing.reshapes import computed_as
@@ -28,7 +29,7 @@ from fuser.tracing.trace_result import (
     Trace,
     Write,
 )
-from fuser.tracing.trace_state import LATER, Storage, Tracing
+from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -67,7 +68,7 @@ def finish(tracing: Tracing, result: Any) -> Trace:
 
         drop_unneeded(tracing, nodes, _lengths_told(leaves, writes))
     nodes.extend(_unused(tracing, nodes))
-    nodes.extend(_telling(tracing, nodes, leaves))
+    nodes.extend(_telling(tracing, nodes, leaves, writes))
     return canonical(tracing, structure, leaves, nodes, writes)
 
 
@@ -99,19 +100,37 @@ def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:
     return list(found.values())
 
 
-def _telling(tracing: Tracing, nodes: Sequence[Node], leaves: Sequence[Any]) -> list[Node]:
-    """Results of loops whose lengths are numbers that the function returns, or that are guarded."""
-    texts = [leaf.text for leaf in leaves if isinstance(leaf, OutScalar)]
-    wanted = {s for text in (*texts, *tracing.value_guards) for s in scalar_symbols(text)}
-    wanted |= {s for node in walk(nodes) for s in node.payload.symbols}
-    if wanted.isdisjoint(tracing.late):
-        return []
-    there = set(map(id, walk(nodes)))
-    return [
-        node for node, value in tracing.externs.values()
-        if value is LATER and id(node) not in there
-        and not wanted.isdisjoint(s for dim in node.shape for s in dims.symbols(dim))
-    ]  # fmt: skip
+def _telling(
+    tracing: Tracing, nodes: Sequence[Node], leaves: Sequence[Any], writes: Sequence[Write]
+) -> list[Node]:
+    """Results of calls and loops that nothing needs but for their lengths.
+
+    A result, a write, a guard or a node may speak of a length that such a call alone tells.
+    """
+    resolve = tracing.resolve
+    guards = [dim for pair in tracing.guards if resolve(pair[0]) != resolve(pair[1])
+              for dim in pair]  # fmt: skip
+    there = walk(nodes)
+    spoken = _lengths_told(leaves, writes).union(*map(scalar_symbols, tracing.value_guards))
+    spoken.update(lengths_of(there), *map(dims.symbols, guards))
+    spoken.update(s for node in there for s in node.payload.symbols)
+    early = [dim for argument in tracing.arguments for dim in argument.initial.shape]
+    wanted = _symbols(tracing, map(dims.symbol, spoken & tracing.sizes.keys()))
+    wanted -= _symbols(tracing, [*early, *tracing.told.values()])
+    told = {id(node) for node in there if node.op.is_opaque}
+    calls = [node for node, _ in tracing.externs.values()]
+    for node in sorted(calls, key=lambda node: id(node) not in told):
+        tells = _symbols(tracing, node.shape) & wanted
+        if id(node) in told or tells:
+            wanted -= tells
+            told.add(id(node))
+    found = set(map(id, there))
+    return [node for node in calls if id(node) in told and id(node) not in found]
+
+
+def _symbols(tracing: Tracing, lengths: Iterable[Dim]) -> set[str]:
+    """The symbols that lengths are spelled with, as they were found to be."""
+    return {s for dim in map(tracing.resolve, lengths) for s in dims.symbols(dim)}
 
 
 def _argument_of(tracing: Tracing, leaf: TracedArray) -> int | None:
