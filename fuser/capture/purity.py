@@ -13,6 +13,7 @@ import numpy as np
 
 from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
+from fuser.base.records import changed
 from fuser.capture import decisions
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
@@ -213,6 +214,7 @@ def _trace_twice(
         refused.stopped = stopped[0]
         raise refused from error
     fresh = compare(first, second, name)
+    first = _with_named(first, second, around)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
         if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
@@ -222,6 +224,21 @@ def _trace_twice(
             kind = type(one.value).__name__
             raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
     return first, fresh
+
+
+def _with_named(first: Trace, second: Trace, around: Surroundings) -> Trace:
+    """The first trace, with arrays that both return and a guarded name leads to as they are."""
+    same = {id(one.value) for one, other in zip(first.leaves, second.leaves, strict=True)
+            if _is_fresh(one) and one.value is other.value}  # fmt: skip
+    if not same:
+        return first
+    guards = (*around.guards, *around.further)
+    same &= {id(array) for guard in guards for array in arrays_of(guard.expected)}
+    kept: dict[int, Any] = {}  # what is returned twice is one object
+    for leaf in first.leaves:
+        named = _is_fresh(leaf) and id(leaf.value) in same
+        kept.setdefault(id(leaf), changed(leaf, fresh=False) if named else leaf)
+    return changed(first, leaves=tuple(kept[id(leaf)] for leaf in first.leaves))
 
 
 def _has_begun(tracing: Any) -> bool:
