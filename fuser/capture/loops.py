@@ -60,6 +60,7 @@ class Loop:
         self._passes = 0
         self._peeled = False
         self._peeling: Pass | None = None
+        self._merged: Pass | None = None
         self._inside: Pass | None = None
         self._error: Exception | None = None
         self._function, self._args = function, args
@@ -148,8 +149,8 @@ class Loop:
             env = dict(sys._getframe(1).f_locals)
             assert self._before is not None
             given = self._inside.given if self._inside is not None else {}
-            if self._inside is not None:
-                self._inside.decided = True
+            if (looked_at := self._inside or self._peeling) is not None:
+                looked_at.decided = True
             self._choices.append(Choice(self._tracing, decision, test, env, self._before, given))
         else:
             self._choices.append(Choice(self._tracing, decision, bool(test), {}, None, {}))
@@ -213,7 +214,13 @@ class Loop:
     # -- passes ---------------------------------------------------------------------------------
 
     def _unroll(self, reason: str) -> None:
-        """Go on as Python does, from the first iteration."""
+        """Go on as Python does, from the first iteration.
+
+        From the second, where the first was unrolled, unless a decision in it made two arrays one.
+        """
+        if self._merged is not None:
+            self._inside, self._span = self._merged, self._merged.span
+            self._first = list(self._merged.first)
         if self._inside is not None:
             self._inside.before.put_back()
             self._bound = self._inside.outside
@@ -239,9 +246,12 @@ class Loop:
             raise NotALoop(f"{type(found).__name__}: {found}") from found
         peeling, self._peeling = self._peeling, None
         if peeling is not None:
+            self._merged = peeling if peeling.decided else None
             if not self._source.tested:
                 count = self._span.count()
                 if count[1] == 1:
+                    if self._merged is not None:
+                        raise NotALoop("a decision in its only iteration")
                     if not self._span.constant:
                         self._tracing.guard_value(f"({count[0]}) == 1", True)
                     return False
