@@ -159,7 +159,7 @@ def run_elements(*args: Any) -> list[Any]:
 @caches.memo(64)
 def _elements(args: tuple[Any, ...], name: str) -> Callable[..., list[Any]]:
     """What runs such a call, on a backend."""
-    return region.runner(args, get_backend(name).element_kernel)
+    return region.Runner(args, get_backend(name).element_kernel)
 
 
 def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:
@@ -168,7 +168,7 @@ def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:
 
 
 opaque_calls.SPECIAL[region.NAME] = run_elements
-made_by["element loop"] = lambda step: region.runner(
+made_by["element loop"] = lambda step: region.Runner(
     step.nodes[0].payload.args, get_backend(chosen_name() or "cpu").element_kernel, step.owned
 )
 

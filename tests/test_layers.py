@@ -47,6 +47,7 @@ LAYERS = {
         accuracy: accuracy accuracy_samples accuracy_table
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
+        element calls: element_calls
         element loops: element_loops
         loop nests: emit flattened_loops invariant_columns reducing.* scheduling.*
         kernels: fused_kernel sequence element_kernels

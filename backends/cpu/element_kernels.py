@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import signal
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from fuser.backend import MISSED
 from fuser.backends.cpu import element_loops
-from fuser.backends.cpu.machine import arrays, loader
+from fuser.backends.cpu.element_calls import WORDS, Way
+from fuser.backends.cpu.machine import arrays, layout, loader, pool
 from fuser.backends.cpu.machine.target import host_features
 from fuser.base import budget, counters
 from fuser.base.errors import Unsupported
-from fuser.element_loops.code import Code
-from fuser.element_loops.kinds import GIVEN
-from fuser.element_loops.region import RunEnded
+from fuser.calls import native_call
+from fuser.element_loops import kinds
+from fuser.element_loops.code import Code, may_end
+from fuser.element_loops.region import CONTIGUOUS, RunEnded, layout_of
 
-#: How a number of a dtype is packed into a word.
-_PACKED = {
-    "bool": "?7x", "int8": "b7x", "uint8": "B7x", "int16": "h6x", "uint16": "H6x", "int32": "i4x",
-    "uint32": "I4x", "int64": "q", "uint64": "Q", "float32": "f4x", "float64": "d",
-}  # fmt: skip
+
+class NativeLoop(native_call.NativelyCallable):  # type: ignore[misc] # made when it is imported
+    """A kernel that Python calls with its arrays and numbers, see `element_calls`.
+
+    Attributes:
+        kept: its code, and the table that it reads.
+    """
+
+    kept: tuple[Any, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Not reached: the interpreter looks at the entry's address before."""
+        return MISSED
+
+
+_NATIVE = native_call.enable_vectorcall(NativeLoop)
 
 
 class ElementKernel:
@@ -36,19 +47,16 @@ class ElementKernel:
         Raises:
             Unsupported: where objects of arrays lie in memory is not known here.
         """
-        if not arrays.layout_is_known():
+        if not (_NATIVE and arrays.layout_is_known()):
             raise Unsupported(
                 "unsupported-layout", "loop", "where arrays lie in this interpreter", ""
             )
         self.code = code
-        self.texts: dict[str, str] = {}
-        self._compiled: dict[str, Callable[..., int]] = {}
-        self._kept: list[Any] = []
-        self._numbers = struct.Struct("=" + "".join(_PACKED[n.dtype] for n in code.numbers))
-        self._results = struct.Struct("=" + "".join(_PACKED[n.dtype] for n in code.results))
-        self._types = [np.dtype(n.dtype).type for n in code.results]
-        self._whole = [place for place, n in enumerate(code.numbers) if n.kind == "pyint"]
-        self._pointers = struct.Struct(f"={len(code.arrays)}Q")
+        self.texts: dict[Way, str] = {}
+        self._compiled: dict[Way, NativeLoop] = {}
+        self._types = [
+            (np.dtype(kinds.dtype_of(n.kind)).type, n.kind in kinds.PYTHON) for n in code.numbers
+        ]
 
     def run(self, given: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run it on arrays, which are written into, and numbers; the numbers that it leaves.
@@ -56,58 +64,69 @@ class ElementKernel:
         Raises:
             RunEnded: the plain function has to run; arrays may have been written into.
         """
-        layouts = "".join(map(_layout, given))
-        kernel = self._compiled.get(layouts)
-        if kernel is None:
-            kernel = self._compile(layouts)
-        for place in self._whole:  # which code takes for less than others
-            if not -GIVEN <= numbers[place] <= GIVEN:
-                raise RunEnded("an integer is too large")
-        try:
-            words = self._numbers.pack(*numbers)
-        except struct.error as error:
-            raise RunEnded(str(error)) from None
-        size = self._results.size
-        results = ctypes.create_string_buffer(size) if size else None
-        status = kernel(self._pointers.pack(*map(id, given)), words, results)
-        if status == element_loops.INTERRUPTED:
-            signal.raise_signal(signal.SIGINT)
-        if status:
+        call = self.native([(a.dtype, layout_of(a)) for a in given])
+        plain = [n.item() if isinstance(n, (np.generic, np.ndarray)) else n for n in numbers]
+        typed = [
+            n if python else kind(n) for n, (kind, python) in zip(plain, self._types, strict=True)
+        ]
+        found = call(*given, *typed)
+        if found is MISSED:
             raise RunEnded("it reached what only the plain function does")
-        if results is None:
+        if not self.code.results:
             return []
-        found = self._results.unpack_from(results)
-        return [kind(value) for kind, value in zip(self._types, found, strict=True)]
+        return [found] if len(self.code.results) == 1 else list(found)
 
-    def _compile(self, layouts: str) -> Callable[..., int]:
-        """The kernel for arrays that lie so."""
-        digest = hashlib.sha256(repr((self.code.body, self.code.arrays, layouts)).encode())
+    def native(
+        self, given: Sequence[tuple[np.dtype[Any], str]], restored: Collection[int] = ()
+    ) -> Callable[..., Any]:
+        """The kernel as a function of its arrays and numbers; it writes into the arrays.
+
+        It gives the numbers that the loop leaves: None, a NumPy scalar, or a tuple of these; or
+        `MISSED`, where the plain function has to run.
+
+        Args:
+            given: dtypes of the arrays, and how they lie.
+            restored: the places of contiguous arrays that are as they were in that case.
+        """
+        kept = frozenset(restored) if may_end(self.code) else frozenset[int]()
+        way = Way("".join(lies for _, lies in given), tuple(d.num for d, _ in given), kept)
+        assert all(way.layouts[place] == CONTIGUOUS for place in kept)
+        found = self._compiled.get(way)
+        if found is None:
+            found = self._compiled[way] = self._compile(way)
+        return found
+
+    def _compile(self, way: Way) -> NativeLoop:
+        """The kernel for arrays that are so."""
+        code = self.code
+        parts = code.body, code.arrays, way.layouts, way.dtypes, sorted(way.restored)
+        digest = hashlib.sha256(repr(parts).encode())
         name = f"elements_{digest.hexdigest()[:16]}"
-        text = loader.OPTIMISED + element_loops.emit(self.code, layouts, name, host_features())
+        text = loader.OPTIMISED + element_loops.emit(code, way, name, host_features())
         budget.spend("instructions", text.count("\n"))
         budget.spend("kernels")
         library, (address,) = loader.load(
             loader.to_object(text), (name,), loader.imports_of(text)
         )
         counters.count("kernels")
-        self._kept.append(library)
-        self.texts[layouts] = text
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p)
-        kernel: Callable[..., int] = kind(address)
-        self._compiled[layouts] = kernel
-        return kernel
+        self.texts[way] = text
+        dtypes = [np.dtype(result.dtype) for result in code.results]
+        table = layout.array([[*self._words(), *map(id, dtypes)]])
+        found = NativeLoop()
+        native_call.set_entry(found, address, layout.address(table))
+        found.kept = library, table, dtypes
+        return found
 
-
-def _layout(array: Any) -> str:
-    """How an array lies in memory.
-
-    Raises:
-        RunEnded: it is none that machine code may read.
-    """
-    if type(array) is not np.ndarray or not array.flags.aligned or not array.dtype.isnative:
-        raise RunEnded("an array of another kind")
-    if array.flags.c_contiguous:
-        return element_loops.CONTIGUOUS
-    if array.strides[-1] == array.itemsize:
-        return element_loops.ROWS
-    return element_loops.STRIDED
+    def _words(self) -> list[int]:
+        """What a call compares with, and calls."""
+        found = pool.pool()
+        taken = {} if found is None else found.native()
+        words = {
+            "ndarray": id(np.ndarray), "missed": id(MISSED), "none": id(None),
+            "new_scalar": int(pool.numpy_api()[60]),
+            "pool_malloc": taken.get("pool_malloc", 0), "pool_free": taken.get("pool_free", 0),
+        }  # fmt: skip
+        plain = {"pyint": int, "pyfloat": float, "pybool": bool}
+        types = [(plain.get(n.kind, kind), kind)
+                 for n, (kind, _) in zip(self.code.numbers, self._types, strict=True)]  # fmt: skip
+        return [*(words[word] for word in WORDS), *(id(each) for pair in types for each in pair)]

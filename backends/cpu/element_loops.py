@@ -1,20 +1,21 @@
 """Element loops as LLVM IR text: scalar code, which LLVM's own passes optimise.
 
-A module has two functions. `i64 @name(ptr arrays, ptr numbers, ptr results)` reads NumPy's array
-objects; it calls one that has addresses, lengths and strides as arguments, no two arrays of which
-overlap where one is written. It returns 0, 1 where the run ended early, 2 after Ctrl-C.
+A module has two functions. One is what Python calls (`element_calls`); the other does the work.
+Its arguments are addresses, lengths and strides of arrays, no two of which overlap where one is
+written, then numbers. It returns 0, 1 where the run ended early, 2 where a signal's handler has
+raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, element_calls
 from fuser.backends.cpu.body import Body, Features, Module, Value, float_bits
+from fuser.backends.cpu.element_calls import ENDED, INTERRUPTED, Way
 from fuser.backends.cpu.spelling import spell
 from fuser.base.errors import Unsupported
 from fuser.element_loops.code import (
-    Array,
     Block,
     Check,
     Code,
@@ -33,83 +34,29 @@ from fuser.element_loops.code import (
     Store,
     inner,
 )
+from fuser.element_loops.region import CONTIGUOUS, STRIDED
 
-#: How an array lies: contiguous in C order; the last axis contiguous; any strides.
-CONTIGUOUS, ROWS, STRIDED = "crs"
-ENDED, INTERRUPTED = 1, 2
 #: Turns of loops between two looks at Ctrl-C.
 _TURNS = 1 << 16
-#: Where the fields of NumPy's array objects lie.
-_DATA, _LENGTHS, _STRIDES = 16, 32, 40
 _FLOATS = ("float", "double")
 
 
-def emit(code: Code, layouts: str, name: str, features: Features) -> str:
+def emit(code: Code, way: Way, name: str, features: Features) -> str:
     """The module of an element loop.
 
     Args:
         code: what it does.
-        layouts: how each array lies.
-        name: of the function.
+        way: how the arguments of its calls are.
+        name: of the function that Python calls.
         features: what the processor can do.
 
     Raises:
         Unsupported: an operation has no spelling.
     """
     module = Module(features)
-    module.functions += [_Emitter(module, code, layouts, name).text(), _entry(code, name)]
-    module.declare("PyGILState_Ensure", "i32", ())
-    module.declare("PyGILState_Release", "void", ("i32",))
-    module.declare("PyOS_InterruptOccurred", "i32", ())
-    module.helpers["poll"] = _POLL
+    work = _Emitter(module, code, way.layouts, name).text()
+    module.functions += [element_calls.emit(module, code, way, name), work]
     return module.text()
-
-
-_POLL = """define internal i1 @poll() noinline cold #0 {
-  %state = call i32 @PyGILState_Ensure()
-  %seen = call i32 @PyOS_InterruptOccurred()
-  call void @PyGILState_Release(i32 %state)
-  %found = icmp ne i32 %seen, 0
-  ret i1 %found
-}"""
-
-
-def _parameters(arrays: Sequence[Array]) -> list[tuple[str, str]]:
-    """Types and names of the arguments that tell of arrays."""
-    found: list[tuple[str, str]] = []
-    for place, array in enumerate(arrays):
-        found.append(("ptr", f"%data{place}"))
-        for axis in range(array.rank):
-            found.append(("i64", f"%length{place}.{axis}"))
-            found.append(("i64", f"%stride{place}.{axis}"))
-    return found
-
-
-def _entry(code: Code, name: str) -> str:
-    """The function that is called."""
-    lines = [f"define i64 @{name}(ptr %arrays, ptr %numbers, ptr %results) #0 {{"]
-    for place, array in enumerate(code.arrays):
-        lines += [
-            f"  %slot{place} = getelementptr i8, ptr %arrays, i64 {8 * place}",
-            f"  %object{place} = load ptr, ptr %slot{place}",
-            f"  %field{place} = getelementptr i8, ptr %object{place}, i64 {_DATA}",
-            f"  %data{place} = load ptr, ptr %field{place}",
-        ]
-        for word, field in (("length", _LENGTHS), ("stride", _STRIDES)) if array.rank else ():
-            at = f"{word}at{place}"
-            lines += [
-                f"  %{word}field{place} = getelementptr i8, ptr %object{place}, i64 {field}",
-                f"  %{word}s{place} = load ptr, ptr %{word}field{place}",
-            ]
-            for axis in range(array.rank):
-                lines += [
-                    f"  %{at}.{axis} = getelementptr i8, ptr %{word}s{place}, i64 {8 * axis}",
-                    f"  %{word}{place}.{axis} = load i64, ptr %{at}.{axis}",
-                ]
-    given = [f"{kind} {text}" for kind, text in _parameters(code.arrays)]
-    listed = ", ".join([*given, "ptr %numbers", "ptr %results"])
-    lines += [f"  %status = call i64 @{name}.body({listed})", "  ret i64 %status", "}"]
-    return "\n".join(lines)
 
 
 class _Emitter:
@@ -124,9 +71,12 @@ class _Emitter:
 
     def text(self) -> str:
         """The function."""
+        given: list[str] = []
         for place, number in enumerate(self.code.numbers):
-            at = self._word("%numbers", place)
-            self._set(number.slot, self._from_word(at, number.dtype), number.dtype)
+            raw = Value(f"%number{place}", conversion.MEMORY[number.dtype], 1)
+            given.append(raw.typed)
+            value = conversion.from_memory(self.b, raw, number.dtype)
+            self._set(number.slot, value, number.dtype)
         self._statements(self.code.body)
         if self.open:
             for place, result in enumerate(self.code.results):
@@ -135,9 +85,9 @@ class _Emitter:
             self.b.line("ret i64 0")
         arguments = [
             f"{kind} noalias {text}" if kind == "ptr" else f"{kind} {text}"
-            for kind, text in _parameters(self.code.arrays)
+            for kind, text in element_calls.parameters(self.code.arrays)
         ]
-        listed = ", ".join([*arguments, "ptr noalias %numbers", "ptr noalias %results"])
+        listed = ", ".join([*arguments, *given, "ptr noalias %results"])
         head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
         head += [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
                  for (_, dtype), slot in self.slots.items()]  # fmt: skip

@@ -21,7 +21,7 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.program_fast_path import Steps, guards_of, has_short_way, late_lengths
 from fuser.calls.specialisation import Call
 from fuser.ir import opaque_calls
-from fuser.program_spec import Asked, Between, Kind, Program
+from fuser.program_spec import Asked, Between, ElementLoop, Kind, Program
 from fuser.programs import partition
 from fuser.programs.straight_line import StraightLine
 
@@ -43,6 +43,14 @@ class _Line(StraightLine):
         """As `StraightLine.stage`."""
         super().stage(stored, function, names, into)
         self.alive.update(dict.fromkeys(map(self._name, stored)))
+
+    def elements(
+        self, step: ElementLoop, native: Callable[..., Any], code: Any,
+        copied: Collection[int], last: bool = False,
+    ) -> None:  # fmt: skip
+        """As `StraightLine.elements`."""
+        super().elements(step, native, code, copied, last)
+        self.alive.update(dict.fromkeys(map(self._name, step.stored)))
 
     def opaque(self, step: Between, runner: Any = None) -> None:
         """As `StraightLine.opaque`; what is asked of values is a line of its own."""

@@ -20,9 +20,11 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
+from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
 from fuser.executor import planned_for, shared_nest
-from fuser.ir import dims
-from fuser.program_spec import Asked, GraphBreak, Kind, Program, Stage
+from fuser.ir import dims, view_chains
+from fuser.ir.views import Chain
+from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
@@ -164,9 +166,10 @@ class Steps:
             call: the call.
             program: what it has run.
             kind: makes a fused function of each stage.
-            in_place: stages may write into what functions have made.
+            in_place: stages may write into what functions have made, loops into arguments.
         """
         self._call, self._program, self._kind = call, program, kind
+        self._in_place = in_place
         trace = call.specialisation.trace
         names = [parameter.name for parameter in trace.graph.parameters]
         self._writes = [
@@ -197,10 +200,57 @@ class Steps:
             into = "" if direct else self.rooms.get(step.stored, "")
             line.stage([name for name in step.stored if name not in written], made, wanted, into)
             self._writes = [write for write in self._writes if write[0] not in written]
+        elif isinstance(step, ElementLoop):
+            self._elements(line, step)
         else:
-            runner = None if isinstance(step, (GraphBreak, Asked)) else run.runner_of(step)
-            line.opaque(step, runner)
+            line.opaque(step, run.runner_of(step) if isinstance(step, LoopRegion) else None)
         self.forget(line, place)
+
+    def _elements(self, line: StraightLine, step: ElementLoop) -> None:
+        """Add a loop over elements: the last step writes into arguments, which nothing reads then.
+
+        Where a run ends early, its kernel puts back what they held.
+        """
+        runner: Any = run.runner_of(step)
+        code = runner.kernel.code
+        names = [name for name, _ in step.operands]
+        kinds = [self._seen_kind(name, chain) for name, chain in step.operands]
+        kinds = kinds[: len(runner.copied)]
+        trace = self._call.specialisation.trace
+        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
+                 if isinstance(leaf, OutNode)}  # fmt: skip
+        direct: dict[int, str] = {}
+        outputs = [place for place, array in enumerate(code.arrays) if array.written]
+        stored = {node.payload.output: name
+                  for node, name in zip(step.nodes, step.stored, strict=True)}  # fmt: skip
+        for output, place in enumerate(outputs[: len(kinds)]):
+            name, array = stored.get(output, ""), names[place]
+            alike = [write for write in self._writes if write[0] == name or write[1] == array]
+            if (
+                runner.copied[place] and kinds[place][1] == CONTIGUOUS and name not in given
+                and alike == [(name, array, None)] and names.count(array) == 1
+                and self._in_place and step is self._program.steps[-1]
+            ):  # fmt: skip
+                direct[place] = name
+        self._writes = [write for write in self._writes if write[0] not in direct.values()]
+        copied = [place for place, copy in enumerate(runner.copied) if copy and place not in direct]
+        kinds = [(dtype, STRIDED if place in copied and lies == ROWS else lies)
+                 for place, (dtype, lies) in enumerate(kinds)]  # fmt: skip
+        line.elements(step, runner.kernel.native(kinds, direct), code, copied, bool(direct))
+
+    def _seen_kind(self, name: str, chain: Chain) -> tuple[np.dtype[Any], str]:
+        """The dtype of an operand through its views, and how it lies."""
+        kind = self._call.kinds[name]
+        if chain and kind.contiguous:
+            seen = view_chains.apply_views(
+                np.empty(kind.shape, kind.dtype), chain, self._call.sizes, np
+            )
+            return kind.dtype, layout_of(seen)
+        if chain or not kind.is_array:
+            return kind.dtype, STRIDED
+        if kind.contiguous:
+            return kind.dtype, CONTIGUOUS
+        return kind.dtype, ROWS if kind.strides[-1] == kind.dtype.itemsize else STRIDED
 
     def forget(self, line: StraightLine, place: int) -> None:
         """Let go of what nothing needs after a step."""

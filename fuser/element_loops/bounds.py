@@ -7,8 +7,6 @@ the loop runs without looking at them; else as it stands, and ends where the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from fuser.base.records import changed, record
 from fuser.element_loops.code import (
     Block,
@@ -25,7 +23,7 @@ from fuser.element_loops.code import (
     Set,
     Statement,
     Store,
-    inner,
+    everything,
 )
 from fuser.element_loops.operators import TRUE, both
 
@@ -57,17 +55,9 @@ def _statement(one: Statement) -> Statement:
         return changed(one, body=hoisted(one.body))
     if not isinstance(one, For):
         return one
-    if any(isinstance(each, (For, Repeat)) for each in _all(one.body)):
+    if any(isinstance(each, (For, Repeat)) for each in everything(one.body)):
         return changed(one, body=hoisted(one.body))
     return _Loop(one).hoisted()
-
-
-def _all(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    """Yield all statements, and those in them."""
-    for each in body:
-        yield each
-        for part in inner(each):
-            yield from _all(part)
 
 
 class _Loop:
@@ -75,7 +65,7 @@ class _Loop:
 
     def __init__(self, loop: For) -> None:
         self.loop = loop
-        sets = [each for each in _all(loop.body) if isinstance(each, Set)]
+        sets = [each for each in everything(loop.body) if isinstance(each, Set)]
         self.assigned = {each.slot for each in sets}
         self.index = {loop.slot} | {
             each.slot for each in self._first(loop.body) if isinstance(each, Set)

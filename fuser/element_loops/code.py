@@ -190,3 +190,35 @@ def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
         yield statement.other
     elif isinstance(statement, (Block, Repeat, For)):
         yield statement.body
+
+
+def everything(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Yield all statements, and those in them."""
+    for each in body:
+        yield each
+        for part in inner(each):
+            yield from everything(part)
+
+
+def may_end(code: Code) -> bool:
+    """Whether a run may end early, where Python raises or its integers grow."""
+
+    def in_expression(one: Expression) -> bool:
+        if isinstance(one, Load):
+            return one.checked or any(map(in_expression, one.indices))
+        if not isinstance(one, Operation):
+            return False
+        return one.name.startswith(("checked_", "truncated")) or any(map(in_expression, one.args))
+
+    def in_statement(one: Statement) -> bool:
+        if isinstance(one, Store):
+            return one.checked or any(map(in_expression, (*one.indices, one.value)))
+        if isinstance(one, Set):
+            return in_expression(one.value)
+        if isinstance(one, If):
+            return in_expression(one.test)
+        if isinstance(one, For):
+            return in_expression(one.start) or in_expression(one.stop)
+        return isinstance(one, Check)
+
+    return any(map(in_statement, everything(code.body)))

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 #: The name of the call.
 NAME = "fuser.element_loop"
+#: How an array lies: contiguous in C order; the last axis contiguous; any strides.
+CONTIGUOUS, ROWS, STRIDED = "crs"
+
+
+def layout_of(shaped: Any) -> str:
+    """How an array lies in memory."""
+    if shaped.flags.c_contiguous:
+        return CONTIGUOUS
+    return ROWS if shaped.strides[-1] == shaped.itemsize else STRIDED
 
 
 class RunEnded(Exception):  # noqa: N818 - a signal: the plain function is run instead
@@ -41,55 +50,40 @@ def code_of(source: str, names: Sequence[str], kinds: Sequence[str], wanted: Seq
         raise GraphError(f"the text of an element loop is not understood: {error}") from None
 
 
-def runner(
-    args: Sequence[Any], make: Callable[[Code], Any], owned: frozenset[int] = frozenset()
-) -> Callable[..., list[Any]]:
-    """What runs a call with the first of its arguments.
+class Runner:
+    """Runs a call with the first of its arguments.
 
-    Args:
-        args: what the call's text says.
-        make: gives what runs a loop's code on arrays and numbers.
-        owned: places of arrays that nothing else needs.
+    Attributes:
+        kernel: what runs the loop's code on arrays and numbers, see `Backend.element_kernel`.
+        copied: for each array, whether it works on a copy of it.
     """
-    kernel = make(code_of(*args[:4]))
-    code = kernel.code
-    copied = [known.written and place not in owned for place, known in enumerate(code.arrays)]
-    types = [(np.dtype(known.dtype), known.rank) for known in code.arrays]
 
-    def run_elements(*args: Any) -> list[Any]:
-        """Run the loop: the arrays that it has written into, and the numbers that it leaves."""
-        return _run(kernel, types, copied, args[4], args[5])
+    def __init__(
+        self, args: Sequence[Any], make: Callable[[Code], Any], owned: frozenset[int] = frozenset()
+    ) -> None:
+        """Prepare.
 
-    return run_elements
+        Args:
+            args: what the call's text says.
+            make: gives what runs a loop's code.
+            owned: places of arrays that nothing else needs.
+        """
+        self.kernel = make(code_of(*args[:4]))
+        known = [array for array in self.kernel.code.arrays if not array.within]
+        self.copied = [array.written and place not in owned for place, array in enumerate(known)]
+        self._known = [(np.dtype(array.dtype), array) for array in known]
 
+    def __call__(self, *args: Any) -> list[Any]:
+        """Run the loop: the arrays that it has written into, and the numbers that it leaves.
 
-def _run(
-    kernel: Any, types: Sequence[tuple[Any, int]], copied: Sequence[bool], arrays: Sequence[Any],
-    numbers: Sequence[Any],
-) -> list[Any]:  # fmt: skip
-    """Run an element loop: the arrays that it has written into, and the numbers that it leaves.
-
-    Args:
-        kernel: what runs its code.
-        types: dtypes and ranks of arrays.
-        copied: whether it works on copies of them.
-        arrays: the arrays.
-        numbers: the numbers, as arrays without axes or Python numbers.
-
-    Raises:
-        RunEnded: the plain function has to run.
-    """
-    given = []
-    for array, (dtype, rank), copy in zip(arrays, types, copied, strict=False):
-        if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != rank:
-            raise RunEnded("an array of another kind")
-        given.append(array.copy("K") if copy or not array.flags.aligned else array)
-    plain = [n.item() if isinstance(n, (np.generic, np.ndarray)) else n for n in numbers]
-    known_arrays = kernel.code.arrays
-    given += [
-        np.empty([given[array].shape[axis] for array, axis in known.within], known.dtype)
-        for known in known_arrays[len(given) :]
-    ]
-    left: list[Any] = kernel.run(given, plain)
-    return [a for a, known in zip(given, known_arrays, strict=True)
-            if known.written and not known.within] + left  # fmt: skip
+        Raises:
+            RunEnded: the plain function has to run.
+        """
+        given = []
+        for array, (dtype, known), copy in zip(args[4], self._known, self.copied, strict=True):
+            if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != known.rank:
+                raise RunEnded("an array of another kind")
+            copy = copy or not (array.flags.aligned and array.dtype.isnative)
+            given.append(array.astype(dtype, "K") if copy else array)
+        left: list[Any] = self.kernel.run(given, args[5])
+        return [a for a, (_, known) in zip(given, self._known, strict=True) if known.written] + left

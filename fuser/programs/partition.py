@@ -256,7 +256,8 @@ class _Splitter:
 
     def _give_away(self, dropped: Sequence[tuple[str, ...]], count: int) -> None:
         """Have loops own what kernels made for them alone; the first ones are another path's."""
-        made = {name for step in self.steps if isinstance(step, Stage) for name in step.stored}
+        makers = Stage, ElementLoop
+        made = {name for step in self.steps if isinstance(step, makers) for name in step.stored}
         for step, last in list(zip(self.steps, dropped, strict=True))[count:]:
             if isinstance(step, (LoopRegion, ElementLoop)):
                 names = [name for name, _ in step.operands]

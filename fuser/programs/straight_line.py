@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
-from fuser.program_spec import Between, Kind, Program
+from fuser.program_spec import Between, ElementLoop, Kind, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
+
+if TYPE_CHECKING:
+    from fuser.element_loops.code import Code
 
 METHOD = "numpy.ndarray."
 #: Kinds of results that such functions give.
@@ -78,6 +81,7 @@ class StraightLine:
         self._parameters: list[str] = []
         self._lines: list[str] = []
         self._writes: list[str] = []
+        self._last: list[str] = []
         self._sizes = sizes
         self._kinds = kinds
         self._numbers: list[str] = []
@@ -138,6 +142,39 @@ class StraightLine:
         call = f"{self._object(function)}({', '.join(args)})"
         wanted = ", ".join(map(self._name, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
+
+    def elements(
+        self, step: ElementLoop, native: Callable[..., Any], code: Code,
+        copied: Collection[int], last: bool = False,
+    ) -> None:  # fmt: skip
+        """Call the kernel of a loop over elements: what it gives is always of the same kind.
+
+        Args:
+            step: the loop.
+            native: its kernel, as a function of arrays and numbers; it may give MISSED.
+            code: what it does.
+            copied: the arrays of which it works on copies.
+            last: it writes into arguments: nothing may give up after it has begun.
+        """
+        call = step.nodes[0].payload
+        operands = [self._seen(name, chain) for name, chain in step.operands]
+        given = [self._spell(part, operands) for part in call.args[4]]
+        for place in copied:
+            self._lines.append(f"c{place} = {given[place]}.copy('K')")
+            given[place] = f"c{place}"
+        written = [each for each, known in zip(given, code.arrays, strict=False) if known.written]
+        args = [*given, *(self._spell(part, operands) for part in call.args[5])]
+        into = self._last if last else self._lines
+        into.append(f"r = {self._object(native)}({', '.join(args)})")
+        into.append("if r is MISSED: return MISSED")
+        for node, stored in zip(step.nodes, step.stored, strict=True):
+            place = node.payload.output
+            found = f"r[{place - len(written)}]" if len(code.results) > 1 else "r"
+            found = written[place] if place < len(written) else found
+            into.append(f"{self._name(stored)} = {found}")
+        if not last:
+            self._lines.append(f"del {', '.join(['r', *(f'c{place}' for place in copied)])}")
+            self._check_guards()
 
     def opaque(self, step: Between, runner: Any = None) -> None:
         """Call a NumPy function, and compare its results with those of the first call.
@@ -252,7 +289,7 @@ class StraightLine:
 
     def forget(self, values: Sequence[str]) -> None:
         """Let go of values that nothing needs any more."""
-        if values:
+        if values and not self._last:
             self._lines.append(f"del {', '.join(map(self._name, values))}")
 
     # -- arguments --------------------------------------------------------------------------
@@ -315,9 +352,12 @@ class StraightLine:
             leaves: the trace's results: those that `LEAVES` names.
         """
         result = self._nested(structure, [self._result(leaf) for leaf in leaves])
-        body = [*self._lines, f"found = {result}", *self._writes, "return found"]
+        after = [f"found = {result}", *self._writes, "return found"]
+        body = [*self._lines] if self._last else [*self._lines, *after]
         self._objects["Exception"] = Exception  # the long way meets it again, and says it as NumPy
         lines = ["try:", *(f"    {line}" for line in body), "except Exception: return MISSED"]
+        if self._last:
+            lines = [*(lines if body else ()), *self._last, *after]
         return define("straight_line", self._parameters, lines, dict(self._objects))
 
     def _nested(self, structure: Any, results: Sequence[str]) -> str:

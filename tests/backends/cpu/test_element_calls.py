@@ -1,0 +1,163 @@
+"""The native call of a loop over elements: what it compares, puts back, and gives."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backend import MISSED
+from fuser.backends.cpu.element_kernels import ElementKernel
+from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED
+from fuser.element_loops.translate import translated
+from tests.fuser.element_loops.random_loops import same
+
+_SCALE = "for i in range(len(x)):\n    x[i] = x[i] * a + y[i + first]"
+_NAMES = ("x", "float64[1]"), ("y", "float64[1]"), ("a", "pyfloat"), ("first", "pyint")
+
+
+def _kernel(restored: tuple[int, ...] = (0,), lies: str = CONTIGUOUS) -> Any:
+    code, _ = translated(_SCALE, _NAMES, ())
+    double = np.dtype(np.float64)
+    return ElementKernel(code).native([(double, lies), (double, lies)], restored)
+
+
+def _flipped(x: Any) -> Any:
+    return x.view(x.dtype.newbyteorder()).byteswap()
+
+
+@pytest.mark.parametrize("many", [3, 40_000])
+def test_a_run_that_ends_early_puts_back_what_it_wrote(many: int) -> None:
+    """An index outside; also where memory for what was there comes from the pool."""
+    call, x, y = _kernel(), np.arange(many, dtype=float), np.ones(many)
+    assert call(x, y, 2.0, 1) is MISSED
+    assert same(x, np.arange(many, dtype=float))
+    assert call(x, y, 2.0, 0) is None
+    assert same(x, np.arange(many) * 2.0 + 1)
+
+
+def test_arguments_are_compared() -> None:
+    """Whatever the code was not made for is missed, and nothing is written."""
+    call, y = _kernel(), np.ones(8)
+    room = np.zeros(100, np.uint8)
+    misaligned = room[1:65].view(np.float64)
+    locked = np.zeros(8)
+    locked.flags.writeable = False
+    whole = np.zeros(16)
+    bad: list[tuple[Any, ...]] = [
+        (misaligned, y, 1.0, 0), (locked, y, 1.0, 0), (np.zeros(16)[::2], y, 1.0, 0),
+        (np.zeros((8, 1)), y, 1.0, 0), (np.zeros(8, np.float32), y, 1.0, 0),
+        (_flipped(np.zeros(8)), y, 1.0, 0), (np.zeros(8).view(np.recarray), y, 1.0, 0),
+        (whole[:8], whole[4:12], 1.0, 0), (whole[4:12], whole[:8], 1.0, 0), (y, y, 1.0, 0),
+        (np.zeros(8), y, 1, 0), (np.zeros(8), y, np.float32(1), 0), (np.zeros(8), y, "1", 0),
+        (np.zeros(8), y, 1.0, 2**41), (np.zeros(8), y, 1.0, -(2**70)), (np.zeros(8), y, 1.0, 0.0),
+        (np.zeros(8), y, 1.0), (), (None, y, 1.0, 0), (np.zeros(8), y, 1.0, np.int64(2**50)),
+    ]  # fmt: skip
+    for given in bad:
+        assert call(*given) is MISSED, given
+    assert call(np.zeros(8), y, 1.0, 0, 1) is MISSED
+    assert not whole.any()
+    assert call(np.zeros(8), y, np.float64(1.0), np.int64(0)) is None
+    assert call(whole[:8], whole[8:], 1.0, 0) is None
+    assert call(np.zeros(0), np.zeros(0), 1.0, 0) is None
+
+
+def test_strides() -> None:
+    """Of any sign; where the last axis has to be contiguous, that is compared."""
+    x, y = np.arange(16.0)[::-2], np.arange(20.0)[1::2]
+    wanted = x * 2.0 + y[:8]
+    assert _kernel((), ROWS)(x, y, 2.0, 0) is MISSED
+    assert _kernel((), STRIDED)(x, y, 2.0, 0) is None
+    assert same(x, wanted)
+
+
+def _sums(x: Any, y: Any) -> tuple[Any, ...]:
+    count, total, seen = 0, 0.0, False
+    for i in range(len(x)):
+        count += 1
+        total += x[i]
+        seen = y[i] > 3
+    return count, total, seen, y[0]
+
+
+def test_results_are_scalars() -> None:
+    """None, one, or a tuple; of each dtype."""
+    fused = fuser.fuse(_sums, fallback="error")
+    for _ in range(3):
+        for dtype in (np.float32, np.int8, np.uint64, np.int64):
+            x, y = np.arange(5.0), np.arange(5).astype(dtype)
+            found, wanted = fused(x, y), _sums(x, y)
+            assert [type(each) for each in found] == [type(each) for each in wanted]
+            assert found == wanted
+
+
+def _adds(x: Any, y: Any, n: int) -> None:
+    for i in range(n):
+        x[i] += y[i]
+
+
+def test_writes_go_into_arguments() -> None:
+    """In place by the short way, whatever is handed in; what raises leaves what NumPy leaves."""
+    fused = fuser.fuse(_adds, fallback="allow")
+    base = np.zeros(24)
+    pairs: list[Callable[[], tuple[Any, Any]]] = [
+        lambda: (np.arange(8.0), np.ones(8)),
+        lambda: (np.arange(16.0)[::2], np.ones(8)),
+        lambda: (np.arange(8.0)[::-1], np.ones(8)),
+        lambda: (base[:8], base[4:12]),
+        lambda: (base[4:12], base[:8]),
+    ]
+    for make in pairs:
+        for n in (8, 8, 8, 0, 9, 9, 8):
+            base[:] = np.arange(24.0)
+            ours, other = make()
+            kept = base.copy()
+            with suppress(IndexError):
+                _adds(ours, other, n)
+            wanted, wanted_base = ours.copy(), base.copy()
+            base[:] = kept
+            ours, other = make()
+            try:
+                fused(ours, other, n)
+            except IndexError:
+                assert n == 9
+            assert same(ours, wanted)
+            assert same(base, wanted_base)
+
+
+def _spins(x: Any) -> None:
+    while x[0] < 1e300:
+        x[0] = x[0] + 1.0
+
+
+class _TimeIsUpError(Exception):
+    """What a handler raises."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="this system has no such signal")
+def test_what_a_signal_handler_raises_ends_a_run() -> None:
+    """Of any signal; the function is not run again on what has been written."""
+    fused = fuser.fuse(_spins, fallback="error")
+    for _ in range(3):
+        fused(np.full(1, 1e300))
+    assert threading.current_thread() is threading.main_thread()
+
+    def up(*_: Any) -> None:
+        raise _TimeIsUpError
+
+    old = signal.signal(signal.SIGALRM, up)
+    x = np.zeros(1)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(_TimeIsUpError):
+            fused(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert x[0] > 0
