@@ -7,19 +7,10 @@ from collections.abc import Callable
 
 from fuser.backends.cpu.body import Body, Value, constant_of
 from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.ir.ops import TABLE
 
 #: (body, dtype name of the operands, operands) -> result
 Spelling = Callable[..., Value]
-
-#: C library functions by row; the float form has the suffix f.
-LIBM = {
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
-    "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
-    "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "cbrt": "cbrt", "hypot": "hypot", "erf": "erf", "erfc": "erfc", "lgamma": "lgamma",
-    "power": "pow", "fmod": "fmod",
-}  # fmt: skip
 
 
 def function(name: str) -> Spelling:
@@ -37,7 +28,7 @@ def function(name: str) -> Spelling:
 def libm(b: Body, name: str, *operands: Value) -> Value:
     """Call the C library once a lane."""
     suffix = "f" if operands[0].scalar == "float" else ""
-    return b.lanewise(LIBM[name] + suffix, operands[0].scalar, *operands)
+    return b.lanewise(TABLE[name].library + suffix, operands[0].scalar, *operands)
 
 
 def is_nan(b: Body, x: Value) -> Value:

@@ -22,6 +22,7 @@ from fuser.backends.cpu.integers import (
     remainder,
 )
 from fuser.base.errors import Unsupported
+from fuser.ir.ops import TABLE
 
 
 def plain(name: str) -> Spelling:
@@ -147,13 +148,9 @@ def _cast_refused(b: Body, dtype: str, *operands: Value) -> Value:
     raise Unsupported("unsupported-op", "cast", "spelled by conversion.convert", "")
 
 
-_FUNCTIONS = (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh "
-    "arcsinh arccosh arctanh cbrt hypot erf erfc lgamma"
-)
-
 #: row -> NumPy kind letter of the operands -> spelling
 SPELLING: dict[str, dict[str, Spelling]] = {
+    **{name: {"f": floats.function(name)} for name, row in TABLE.items() if row.library},
     "add": {"b": plain("or"), "i": plain("add"), "u": plain("add"), "f": plain("fadd")},
     "subtract": {"i": plain("sub"), "u": plain("sub"), "f": plain("fsub")},
     "multiply": {"b": plain("and"), "i": plain("mul"), "u": plain("mul"), "f": plain("fmul")},
@@ -171,7 +168,6 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "reciprocal": {"i": _int_reciprocal, "u": _int_reciprocal, "f": floats.reciprocal},
     "sqrt": {"f": intrinsic("llvm.sqrt")},
     "rsqrt": {"f": floats.rsqrt},
-    **{name: {"f": floats.function(name)} for name in _FUNCTIONS.split()},
     "logaddexp": {"f": floats.log_add("exp", "log", math.log(2.0))},
     "logaddexp2": {"f": floats.log_add("exp2", "log2", 1.0)},
     "sigmoid": {"f": floats.sigmoid},

@@ -17,7 +17,7 @@ import numpy as np
 
 from fuser.backends.gpu.cxx import PARTS, REGISTER, itemsize, real, wrapping
 from fuser.base.errors import Unsupported
-from fuser.ir.ops import TABLE, admits
+from fuser.ir.ops import TABLE, Op, admits
 
 
 def _ints(both: str = "", *, i: str = "", u: str = "") -> dict[str, str]:
@@ -55,20 +55,20 @@ def _complex(rows: str) -> dict[str, str]:
     }
 
 
-def _function(name: str, single: str = "") -> dict[str, str]:
-    """A function of the C library, with another form for float32 where one is given."""
-    arguments = "{x}, {y}" if name in ("atan2", "hypot", "pow") else "{x}"
-    forms = {"f": f"{name}{{f}}({arguments})"}
-    if single:
-        forms["float32"] = single
+#: Rows whose float function is not accurate enough for float32, only for float16.
+_IN_DOUBLE = frozenset(
+    "power tan arctan2 hypot sinh arcsinh arccosh arctanh lgamma".split()
+)
+
+
+def _of_library(row: Op) -> dict[str, str]:
+    """The function of the C library that computes a row."""
+    operands = ("{x}", "{y}")[: row.arity]
+    forms = {"f": f"{row.library}{{f}}({', '.join(operands)})"}
+    if row.name in _IN_DOUBLE:
+        wide = ", ".join(f"(double){operand}" for operand in operands)
+        forms["float32"] = f"(float){row.library}({wide})"
     return forms
-
-
-def _in_double(name: str) -> dict[str, str]:
-    """A function whose float form is not accurate enough for float32, only for float16."""
-    two = name in ("atan2", "hypot", "pow")
-    arguments = "(double){x}, (double){y}" if two else "(double){x}"
-    return _function(name, f"(float){name}({arguments})")
 
 
 _MAGNITUDE = "({x} < 0 ? ({U})0 - ({U}){x} : ({U}){x})"
@@ -76,6 +76,7 @@ _MAGNITUDE_Y = _MAGNITUDE.replace("{x}", "{y}")
 
 #: row -> NumPy kind letter, or dtype name, of the last operand -> template
 SPELLING: dict[str, dict[str, str]] = {
+    **{name: _of_library(row) for name, row in TABLE.items() if row.library},
     "add": {"b": "{x} || {y}", **_wrap("+"), "f": "{x} + {y}"},
     "subtract": {**_wrap("-"), "f": "{x} - {y}"},
     "multiply": {"b": "{x} && {y}", **_wrap("*"), "f": "{x} * {y}"},
@@ -95,7 +96,7 @@ SPELLING: dict[str, dict[str, str]] = {
         ),
         "f": "fmod{f}({x}, {y})",
     },
-    "power": {**_ints("({T})power_by_squaring<{U}>({x}, {y})"), **_in_double("pow")},
+    "power": {**_ints("({T})power_by_squaring<{U}>({x}, {y})"), **_of_library(TABLE["power"])},
     "negative": {**_ints("({T})(({U})0 - ({U}){x})"), "f": "-{x}"},
     "positive": {**_ints("{x}"), "f": "{x}"},
     "absolute": {"b": "{x}", **_ints(i=f"({{T}}){_MAGNITUDE}", u="{x}"), "f": "fabs{f}({x})"},
@@ -114,37 +115,15 @@ SPELLING: dict[str, dict[str, str]] = {
     },
     "sqrt": {"f": "sqrt{f}({x})"},
     "rsqrt": {"f": "1 / sqrt{f}({x})"},
-    "cbrt": _function("cbrt"),
-    "exp": _function("exp"),
-    "exp2": _function("exp2"),
-    "expm1": _function("expm1"),
-    "log": _function("log"),
-    "log2": _function("log2"),
-    "log10": _function("log10"),
-    "log1p": _function("log1p"),
     "logaddexp": {"f": "log_add{f}({x}, {y})"},
     "logaddexp2": {"f": "log2_add{f}({x}, {y})"},
     "sigmoid": {"f": "logistic{f}({x})"},
-    "sin": _function("sin"),
-    "cos": _function("cos"),
-    "tan": _in_double("tan"),
-    "arcsin": _function("asin"),
-    "arccos": _function("acos"),
-    "arctan": _function("atan"),
-    "arctan2": _in_double("atan2"),
-    "hypot": _in_double("hypot"),
-    "sinh": _in_double("sinh"),
-    "cosh": _function("cosh"),
-    "tanh": _function("tanh"),
-    "arcsinh": {**_in_double("asinh"), "float64": "area_sine({x})"},
-    "arccosh": {**_in_double("acosh"), "float64": "area_cosine({x})"},
-    "arctanh": _in_double("atanh"),
+    "arcsinh": {**_of_library(TABLE["arcsinh"]), "float64": "area_sine({x})"},
+    "arccosh": {**_of_library(TABLE["arccosh"]), "float64": "area_cosine({x})"},
     "deg2rad": {"f": "{x} * {radian}"},
     "rad2deg": {"f": "{x} * {degree}"},
-    "erf": _function("erf"),
     "erfc": {"f": "erfcf({x})", "float32": "(float)error_complement_single({x})",
              "float64": "error_complement({x})"},
-    "lgamma": _in_double("lgamma"),
     "rint": {"f": "rint{f}({x})"},
     **{
         name: {"b": "{x}", **_ints("{x}"), "f": f"{name}{{f}}({{x}})"}

@@ -136,8 +136,9 @@ def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]
     """
     steps = []
     for shape, strides in operands:
-        own = [abs(s) if n != 1 and s else None for n, s in zip(shape, strides, strict=True)]
-        steps.append([None] * (rank - len(shape)) + own)
+        lead: list[int | None] = [None] * (rank - len(shape))
+        pairs = zip(shape, strides, strict=True)
+        steps.append([*lead, *(abs(s) if n != 1 and s else None for n, s in pairs)])
     return _by_steps(list(range(rank - 1, -1, -1)), steps)[::-1]  # NumPy holds innermost first
 
 

@@ -35,6 +35,8 @@ class Op:
         cancels: the result is a sum whose terms may cancel, so that the error's unit is the last
             place of the largest operand where that is larger; as in NumPy's own functions.
         result: "same" as the last operand, "first", or a dtype name.
+        library: the C library's function of floats (C11, 7.12), by which a backend computes it that
+            has no spelling of its own; the suffix f gives that of float32.
         heavy: costs tens of instructions an element: not worth computing twice.
         slow: a root, quotient or remainder: tens of cycles, in one instruction or few.
         structure: moves or names data and computes nothing.
@@ -77,6 +79,7 @@ class Op:
     ulp: float = 0
     cancels: bool = False
     result: str = "same"
+    library: str = ""
     heavy: bool = False
     slow: bool = False
     structure: bool = False
@@ -301,8 +304,8 @@ _ROWS = (
     Op("divide", 2, np.divide, "f", is_quotient=True, divides=True, slow=True),
     Op("floor_divide", 2, np.floor_divide, "iuf", divides=True, slow=True),
     Op("remainder", 2, np.remainder, "iuf", divides=True, slow=True),
-    Op("fmod", 2, np.fmod, "iuf", divides=True, slow=True),
-    Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True),
+    Op("fmod", 2, np.fmod, "iuf", divides=True, slow=True, library="fmod"),
+    Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True, library="pow"),
     Op("negative", 1, np.negative, "iuf"),
     Op("positive", 1, np.positive, "iuf"),
     Op("absolute", 1, np.absolute, "biuf", never_negative_zero=True),
@@ -312,39 +315,39 @@ _ROWS = (
     Op("reciprocal", 1, np.reciprocal, "iuf", slow=True),
     Op("sqrt", 1, np.sqrt, "f", slow=True),
     Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2, slow=True),
-    Op("cbrt", 1, np.cbrt, "f", ulp=2, heavy=True),
+    Op("cbrt", 1, np.cbrt, "f", ulp=2, heavy=True, library="cbrt"),
     # exponential, logarithmic
-    Op("exp", 1, np.exp, "f", ulp=2, heavy=True, never_negative_zero=True),
-    Op("exp2", 1, np.exp2, "f", ulp=2, heavy=True),
-    Op("expm1", 1, np.expm1, "f", ulp=2, heavy=True),
-    Op("log", 1, np.log, "f", ulp=2, heavy=True),
-    Op("log2", 1, np.log2, "f", ulp=2, heavy=True),
-    Op("log10", 1, np.log10, "f", ulp=2, heavy=True),
-    Op("log1p", 1, np.log1p, "f", ulp=2, heavy=True),
+    Op("exp", 1, np.exp, "f", ulp=2, heavy=True, never_negative_zero=True, library="exp"),
+    Op("exp2", 1, np.exp2, "f", ulp=2, heavy=True, library="exp2"),
+    Op("expm1", 1, np.expm1, "f", ulp=2, heavy=True, library="expm1"),
+    Op("log", 1, np.log, "f", ulp=2, heavy=True, library="log"),
+    Op("log2", 1, np.log2, "f", ulp=2, heavy=True, library="log2"),
+    Op("log10", 1, np.log10, "f", ulp=2, heavy=True, library="log10"),
+    Op("log1p", 1, np.log1p, "f", ulp=2, heavy=True, library="log1p"),
     Op("logaddexp", 2, np.logaddexp, "f", ulp=4, cancels=True, heavy=True),
     Op("logaddexp2", 2, np.logaddexp2, "f", ulp=4, cancels=True, heavy=True),
     Op("sigmoid", 1, _quiet(_sigmoid), "f", ulp=3, heavy=True),
     # trigonometric, hyperbolic
-    Op("sin", 1, np.sin, "f", ulp=2, heavy=True),
-    Op("cos", 1, np.cos, "f", ulp=2, heavy=True),
-    Op("tan", 1, np.tan, "f", ulp=3, heavy=True),
-    Op("arcsin", 1, np.arcsin, "f", ulp=2, heavy=True),
-    Op("arccos", 1, np.arccos, "f", ulp=2, heavy=True),
-    Op("arctan", 1, np.arctan, "f", ulp=2, heavy=True),
-    Op("arctan2", 2, np.arctan2, "f", ulp=2, heavy=True),
-    Op("hypot", 2, np.hypot, "f", ulp=2, heavy=True),
-    Op("sinh", 1, np.sinh, "f", ulp=2, heavy=True),
-    Op("cosh", 1, np.cosh, "f", ulp=2, heavy=True),
-    Op("tanh", 1, np.tanh, "f", ulp=2, heavy=True),
-    Op("arcsinh", 1, np.arcsinh, "f", ulp=2, heavy=True),
-    Op("arccosh", 1, np.arccosh, "f", ulp=2, heavy=True),
-    Op("arctanh", 1, np.arctanh, "f", ulp=2, heavy=True),
+    Op("sin", 1, np.sin, "f", ulp=2, heavy=True, library="sin"),
+    Op("cos", 1, np.cos, "f", ulp=2, heavy=True, library="cos"),
+    Op("tan", 1, np.tan, "f", ulp=3, heavy=True, library="tan"),
+    Op("arcsin", 1, np.arcsin, "f", ulp=2, heavy=True, library="asin"),
+    Op("arccos", 1, np.arccos, "f", ulp=2, heavy=True, library="acos"),
+    Op("arctan", 1, np.arctan, "f", ulp=2, heavy=True, library="atan"),
+    Op("arctan2", 2, np.arctan2, "f", ulp=2, heavy=True, library="atan2"),
+    Op("hypot", 2, np.hypot, "f", ulp=2, heavy=True, library="hypot"),
+    Op("sinh", 1, np.sinh, "f", ulp=2, heavy=True, library="sinh"),
+    Op("cosh", 1, np.cosh, "f", ulp=2, heavy=True, library="cosh"),
+    Op("tanh", 1, np.tanh, "f", ulp=2, heavy=True, library="tanh"),
+    Op("arcsinh", 1, np.arcsinh, "f", ulp=2, heavy=True, library="asinh"),
+    Op("arccosh", 1, np.arccosh, "f", ulp=2, heavy=True, library="acosh"),
+    Op("arctanh", 1, np.arctanh, "f", ulp=2, heavy=True, library="atanh"),
     Op("deg2rad", 1, np.deg2rad, "f", ulp=1),
     Op("rad2deg", 1, np.rad2deg, "f", ulp=1),
     # special functions, which NumPy has not
-    Op("erf", 1, _each(math.erf), "f", ulp=2, heavy=True),
-    Op("erfc", 1, _each(math.erfc), "f", ulp=3, heavy=True),
-    Op("lgamma", 1, _each(_lgamma), "f", ulp=8, heavy=True),
+    Op("erf", 1, _each(math.erf), "f", ulp=2, heavy=True, library="erf"),
+    Op("erfc", 1, _each(math.erfc), "f", ulp=3, heavy=True, library="erfc"),
+    Op("lgamma", 1, _each(_lgamma), "f", ulp=8, heavy=True, library="lgamma"),
     # rounding
     Op("rint", 1, np.rint, "f"),
     Op("floor", 1, np.floor, "biuf"),
