@@ -12,9 +12,6 @@ from typing import Literal
 from fuser.base.errors import FuserError
 from fuser.base.records import record
 
-#: Value of `tile`: as many columns as there are.
-WHOLE_ROW = -1
-
 
 class IllegalScheduleError(FuserError, ValueError):
     """A schedule does not compute this loop nest."""
@@ -28,14 +25,13 @@ class Schedule:
         vector_axis: the loop that vectors run along: the innermost one in memory, or the one next
             to it, whose elements are apart.
         layout: how a vector along the strided axis is loaded: lane by lane, by shuffles of whole
-            vectors (AoS to SoA), or from a copy in scratch memory, into which operands alone, or
-            operands and stored elements, are transposed.
+            vectors (AoS to SoA), or from a copy in scratch memory, into which operands are
+            transposed.
         flattened: loops outside the innermost one that are joined with it into one long loop.
         unroll: iterations of the reduced loop that are written out, all that it has; 0: a loop.
             Of rows in vectors along them, these are vectors; else elements.
         tail: whether the last unrolled vector is masked.
         tile: rows of a batch, or columns of a packed tile, at most; 0: what the loop has.
-            `WHOLE_ROW`: running values of all columns are in memory of the call.
         combine: how lanes of one row's partial results become its result: by a tree for each row,
             or for a batch of rows at once after a transposition of lanes.
         accumulate: the order of a sum along the reduced loop: blocks, whose sums are added with
@@ -43,15 +39,13 @@ class Schedule:
         passes: whether each stage of a reduction reads its elements, or one pass serves all.
         split: whether a reduction is computed in parts, and whether each thread that needs the
             result waits for all parts, or the thread that ends the last one does what is left.
-        pipeline_depth: rows that are computed at once, each in another stage (software pipelining).
-        prefetch: whether elements of the next row are asked for, or of later rows in runs.
         invariant_loads: loads that are the same in all outer iterations: what is computed of them
             alone is computed once for a tile of columns.
         store: whether results are written past the caches where they are aligned.
     """
 
     vector_axis: Literal["contiguous", "strided"] = "contiguous"
-    layout: Literal["direct", "gather", "deinterleave", "pack", "transpose"] = "direct"
+    layout: Literal["direct", "gather", "deinterleave", "pack"] = "direct"
     flattened: int = 0
     unroll: int = 0
     tail: Literal["masked", "none"] = "masked"
@@ -60,8 +54,6 @@ class Schedule:
     accumulate: Literal["blocked", "plain", "chained", "pairwise"] = "blocked"
     passes: Literal["staged", "online"] = "staged"
     split: Literal["none", "await", "last_joins"] = "none"
-    pipeline_depth: int = 1
-    prefetch: Literal["next_row", "runs"] = "next_row"
     invariant_loads: tuple[int, ...] = ()
     store: Literal["normal", "streaming"] = "normal"
 

@@ -87,9 +87,6 @@ more lanes would be joined than computed with; transposed rows have none to join
 UNROLLED_TRANSPOSED, UNROLLED_DOUBLES = 16, 8
 """[elements; no command] Rows of at most so many with heavy functions are transposed, where a
 vector has at most so many."""
-UNROLLED_PIPELINED = 1 << 17
-"""[elements; no command] In all, from which on rows whose batches would be too long are
-pipelined."""
 UNROLLED_SLOW = 3
 """[results; no command] Slow ones of a row, if nothing waits for them, that make batches worth
 it."""
@@ -116,17 +113,6 @@ BATCH_CHUNK, BATCH_JOBS = 1 << 15, 32
 """[elements, batches; no command] Of one chunk, at least, and batches that keep many threads
 busy."""
 
-# -- software-pipelined rows (`pipelined_rows`) ------------------------------------------------
-
-PIPELINED_BYTES = 28 << 10
-"""[bytes; no command] Of two rows of each operand, one of what all rows share, and one of what is
-stored, at most: they are to stay in the first cache."""
-PIPELINED_STAGE_BYTES = 512
-"""[bytes; no command] Of a row, at least, for each of its stages, where rows can be computed by
-batches: these join the lanes of several rows at once."""
-PIPELINED_ELEMENTS, PIPELINED_ROWS = 1 << 17, 32
-"""[elements, rows; no command] In all, at least: smaller calls are served for all lengths at once,
-and so many rows keep many threads busy."""
 
 # -- rows one by one (`row_reduction`, `row_places`) -------------------------------------------
 
@@ -142,20 +128,12 @@ exact."""
 DIVIDED_VECTORS = 2
 """[vectors; no command] Of an iteration, at most, where elements are divided: a quotient's steps
 take registers."""
-PREFETCHED_RUN_BYTES = 1 << 15
-"""[bytes; no command] Of the rows of one operand that are asked for one after another where
-several operands come from memory."""
-PREFETCHED_OPERANDS, PREFETCHED_ROWS = range(2, 5), 3
-"""[operands, rows; no command] Operands whose rows are asked for in runs, and rows of a run, at
-least."""
-FAR_ROWS_BYTES = 1 << 24
-"""[bytes; no command] Of operands, in all, from which on rows come from memory."""
 PLACES_BLOCK, PLACES_VECTORS, PLACES_AT_ONCE = 16, 4, 8
 """[iterations, vectors, vectors; no command] Between two looks at what extreme was found; native
 vectors of an iteration: a maximum takes as many cycles as this many loads; native vectors of a row
 that are in registers at once, at most."""
 
-# -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `transposed_rows`, `packed_rows`)
+# -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `packed_rows`)
 
 GATHERED_ONCE, GATHERED = 32, 16
 """[elements; no command] Of rows that are gathered, at most: where each element is picked up once,
@@ -172,17 +150,6 @@ GATHERED_LANES = 8
 most."""
 DEINTERLEAVED_OPERANDS = 4
 """[operands; no command] That are deinterleaved, at most."""
-TRANSPOSED_LENGTHS = range(6, 17)
-"""[elements; no command] Of rows that are transposed: longer ones fill vectors by themselves, in
-batches; of shorter ones too little is transposed at a time."""
-TRANSPOSED_FAR_BYTES = 8
-"""[bytes; no command] Elements of so many wait for memory where they do not stay in a cache,
-however computed."""
-TRANSPOSED_TILE, TRANSPOSED_TILE_ROWS, TRANSPOSED_GAP = 1 << 12, 256, 16
-"""[elements, rows, elements; no command] Of an operand in a tile, at most; elements between
-columns of a tile, so that these begin in different sets of the cache."""
-TRANSPOSED_ROWS, TRANSPOSED_ELEMENTS, TRANSPOSED_CHUNK = 64, 1 << 14, 1 << 13
-"""[rows, elements, elements; no command] In all, at least, and of one chunk."""
 PACKED_BYTES, PACKED_LANES, PACKED_OPERANDS = 1 << 16, 64, 4
 """[bytes, lanes, operands; no command] Of one packed operand, at most: a tile stays in the second
 cache; columns of one vector, at most; operands that are packed, at most."""
@@ -255,17 +222,6 @@ to n/k^2 of its own."""
 ONLINE_ROWS, ONLINE_ELEMENTS = 64, 1 << 17
 """[rows, elements; no command] Columns with fewer rows have NumPy's order of operations; fewer
 elements are in the first caches."""
-WHOLE_ROW_BYTES = 1 << 18
-"""[bytes; no command] Of what is written down of one part of whole rows, at most: the second cache
-holds it. What is narrow enough for a tile on the stack is better there, in the first cache."""
-WHOLE_ROW_SHARED = 1 << 10
-"""[columns; no command] A block's rows that lie so many apart share sets of the first cache: with
-several running values for each column, whole rows take 1.1 times as long then, otherwise 0.8."""
-WHOLE_ROW_READ, WHOLE_ROW_ROWS = 24, 2 * BLOCK_ROWS
-"""[bytes, rows; no command] Read for a byte that a part of whole rows leaves, at least, and rows
-of such a part."""
-WHOLE_ROW_PART, WHOLE_ROW_PARTS, WHOLE_ROW_MOST_PARTS = 1 << 20, 16, 64
-"""[elements, parts, parts; no command] Of a part that is long enough; at least, and at most."""
 FLATTENED_GROUPS = ((16, 64), (63, 16))
 """[columns, rows; no command] Columns at most, and how many rows are flattened into one: groups
 are whole vectors, a tile at most."""

@@ -113,7 +113,7 @@ def test_a_table_that_is_not_understood_is_none(folder: Path) -> None:
     """Damaged, of another form, with a schedule that is no longer legal: the chosen one runs."""
     choice, _ = _kept_for(_greatest, X)
     nest, lengths = choice.nest.nest, choice.nest.lengths
-    kept.keep(nest, lengths, Schedule(layout="pack", pipeline_depth=2))
+    kept.keep(nest, lengths, Schedule(layout="pack", unroll=2))
     fuser.clear_caches()
     assert _kept_for(_greatest, X)[0].used == choice.chosen
     (file,) = folder.rglob("*.tuned")

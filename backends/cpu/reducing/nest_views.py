@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows, transposed_rows
+from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -18,11 +18,6 @@ def can_be_gathered(nest: LoopNest) -> bool:
 def packs(nest: LoopNest) -> bool:
     """Whether rows of a nest can be packed and computed side by side."""
     return can_be_gathered(nest) and packed_rows.can_be_packed(turned(nest))
-
-
-def turns(nest: LoopNest) -> bool:
-    """Whether rows of a nest can be turned into columns, and what it stores back."""
-    return can_be_gathered(nest) and transposed_rows.can_be_transposed(turned(nest))
 
 
 def deinterleaves(nest: LoopNest, length: int) -> bool:

@@ -10,10 +10,6 @@ Words after the strides, in parts: number of parts, length of one, words of what
 tile two counters (parts that are done, and whether the results are there); then scalars. The memory
 at the last address has vectors of all columns: for each part what it leaves, then results that
 elements need.
-
-Wide rows that come from memory are one tile of all columns (`tile=WHOLE_ROW`): pieces of rows are
-read more slowly than whole ones. What tiles on the stack have no room for is written down in the
-call's memory then: parts of some rows, each with its own running values.
 """
 
 from __future__ import annotations
@@ -87,21 +83,16 @@ class ColumnRoom:
                 if number >= stages.first
             ]
         scalars = [of for _, of in (*self.left, *self.own)]
-        self.column_bytes = sum(map(element_bytes, scalars))
-        """Bytes that are written down for one column of a part."""
         self.width = max(map(element_bytes, (*scalars, *(of for _, of in self.results))))
 
     def size_bytes(self, rows: int, parts: int, columns: int) -> int:
         """Of all parts of so many outer iterations."""
-        own = 0 if self.results else len(self.own)
-        vectors = rows * (parts * (len(self.left) + own) + len(self.results))
+        vectors = rows * (parts * len(self.left) + len(self.results))
         return vectors * (-(-(columns + PADDING) // ALIGNED) * ALIGNED) * self.width
 
 
 #: Tiles begin at multiples of so many columns; counters of one tile.
 CHUNK, COUNTERS = 256, 2
-#: Bytes of one number, at most.
-MOST_SCALAR_BYTES = 8
 
 
 @memo(256)
@@ -163,10 +154,9 @@ class OnlineColumns(OnlineSums, TiledColumns):
     exactly = False  # of 64 parts at most
 
     def __init__(
-        self, module: Module, nest: LoopNest, name: str, *, split: bool, broad: bool = False
+        self, module: Module, nest: LoopNest, name: str, *, split: bool
     ) -> None:
         """Reserve memory for what is written down of a part, beside that of the whole."""
-        self.broad = broad
         super().__init__(module, nest, name, split=split)
         found = find(nest)
         assert found is not None
@@ -176,9 +166,6 @@ class OnlineColumns(OnlineSums, TiledColumns):
         self.merged_lanes = self.native
         self.local_stages = AllAtOnce(found.local)
         self.local_slots: dict[Key, tuple[int, str]] = {}
-        if self.broad:
-            self._keep_in_room()
-            return
         columns = self.tile_columns + PADDING
         size = max(at + element_bytes(of) * columns for at, of in self.slots.values())
         for key, scalar in (*self.room.left, *self.room.own):
@@ -186,21 +173,11 @@ class OnlineColumns(OnlineSums, TiledColumns):
             size += element_bytes(scalar) * columns
         self.scratch = [f"  %left = alloca [{size} x i8], align 64"]
 
-    def _keep_in_room(self) -> None:
-        """Keep of the whole what one vector of columns needs: that is joined and stored at once."""
-        self.local_slots = {key: (0, of) for key, of in (*self.room.left, *self.room.own)}
-        size = self.native * MOST_SCALAR_BYTES
-        self.slots = {key: (size * k, of) for k, (key, (_, of)) in enumerate(self.slots.items())}
-        self.scratch = [f"  %left = alloca [{size * max(1, len(self.slots))} x i8], align 64"]
-
     def _columns_of_tile(self) -> int:
         return tile_columns(self.nest)
 
-    def _tile_width(self) -> str:
-        return self.lengths[self.beside] if self.broad else super()._tile_width()
-
     def _dividing(self, stage: int) -> list[int]:
-        return [] if stage == ALL or self.broad else super()._dividing(stage)
+        return [] if stage == ALL else super()._dividing(stage)
 
     @contextmanager
     def _as_part(self) -> Iterator[None]:
@@ -245,13 +222,10 @@ class OnlineColumns(OnlineSums, TiledColumns):
 
     def _part_of_tile(self) -> None:
         b, stages = self.b, self.stages
-        if self.broad:
-            self._find_room()
         first = b.value(f"icmp eq i64 {self.now}, 0", "i1", 1).text
         with self._where(first):
             self._sum_up()
-            if not self.broad:
-                self._visit(self._leave_part)
+            self._visit(self._leave_part)
             text = f"atomicrmw add ptr {self._counter_of(0)}, i64 1 acq_rel"
             done = self.number(f"add i64 {self.number(text)}, 1")
             with self._where(b.value(f"icmp eq i64 {done}, {self.parts}", "i1", 1).text):
@@ -348,29 +322,6 @@ class OnlineColumns(OnlineSums, TiledColumns):
         offset = self.number(f"mul i64 {vector}, {columns}")
         return self.moved(self.memory, self.number(f"mul i64 {offset}, {self.room.width}"))
 
-    def _find_room(self) -> None:
-        """Where each thing that is written down of this part begins."""
-        place = self.number(f"mul i64 {self.place}, {self.parts}")
-        place = self.number(f"add i64 {place}, {self.part}")
-        skipped = self.number(f"mul i64 {self.rows_in_all}, {self.parts}")
-        skipped = self.number(f"mul i64 {skipped}, {len(self.room.left)}")
-        self.begins: dict[Key, str] = {}
-        for first, kept in (("0", self.room.left), (skipped, self.room.own)):
-            before = self.number(f"mul i64 {place}, {len(kept)}")
-            before = self.number(f"add i64 {before}, {first}")
-            for k, (key, _) in enumerate(kept):
-                vector = self.number(f"add i64 {before}, {k}")
-                self.begins[key] = self._vector_of_room(vector)
-
-    def _address(self, key: Key) -> tuple[str, str]:
-        if not self.broad:
-            return super()._address(key)
-        offset, scalar = self.slots[key]
-        if self.slots is not self.local_slots:
-            return self.moved("%left", str(offset)), scalar
-        beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
-        return self.moved(self.begins[key], beside), scalar
-
     # -- results ----------------------------------------------------------------------------
 
     def _left_of(self, key: Key, part: str) -> Value:
@@ -455,50 +406,3 @@ class OnlineColumns(OnlineSums, TiledColumns):
         place = self.number(f"mul i64 {self.place}, {len(self.room.results)}")
         place = self.number(f"add i64 {self.number(f'add i64 {first}, {place}')}, {k}")
         return self._in_memory(place, self.room.results[k][1])
-
-
-def most_columns(nest: LoopNest) -> int:
-    """Columns of rows that are read whole, at most; 0 where elements are stored, too."""
-    merged = find(nest)
-    if merged is None or stages_of(nest).ends_with_stores:
-        return 0
-    return tuning.WHOLE_ROW_BYTES // ColumnRoom(nest, merged).column_bytes
-
-
-def parts_of(
-    nest: LoopNest, rows: int, inner: int, reduced: int, elements: int
-) -> tuple[int, int] | None:
-    """Parts of a column where rows are read whole, and their rows; None where they are not.
-
-    Short parts have a long way from one stream of rows to the next: they are as long as leaves
-    enough of them.
-
-    Args:
-        nest: columns.
-        rows: outer iterations.
-        inner: columns.
-        reduced: rows of these.
-        elements: of all.
-    """
-    if not tile_columns(nest) < inner <= most_columns(nest):
-        return None
-    merged = find(nest)
-    if not rows or merged is None:
-        return None
-    if reduced < tuning.ONLINE_ROWS:
-        return None
-    room = ColumnRoom(nest, merged)
-    if len(room.left) > 1 and inner % tuning.WHOLE_ROW_SHARED == 0:
-        return None
-    each_bytes = room.size_bytes(rows, 2, inner) - room.size_bytes(rows, 1, inner)
-    moving = (desc for desc in nest.loads if not desc.steady)
-    read_bytes = elements * sum(conversion.bytes_of(desc.dtype) for desc in moving)
-    many = max(tuning.WHOLE_ROW_PARTS, elements // tuning.WHOLE_ROW_PART)
-    wanted = min(
-        min(many, tuning.WHOLE_ROW_MOST_PARTS) // rows,
-        read_bytes // (tuning.WHOLE_ROW_READ * each_bytes), reduced // tuning.WHOLE_ROW_ROWS,
-    )  # fmt: skip
-    if wanted < 2 or wanted * rows < tuning.WHOLE_ROW_PARTS:
-        return None
-    length = -(-reduced // wanted)
-    return -(-reduced // length), length

@@ -70,25 +70,21 @@ MOST_VECTOR_BYTES = 64
 LINE_BYTES = 64
 
 
-def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
+def looked_ahead(nest: LoopNest) -> list[int]:
     """Operands of which a nest's last stage asks for later rows.
 
     Its work waits for no memory. Not so a stage that stores: what it writes and two rows leave the
-    first cache. From memory (`far`) one operand's rows come in order by themselves. Those of
-    several are asked for in runs: some kilobytes of one and some of another in turn may lie in
-    the same banks of the memory, and have taken twice as long.
+    first cache.
     """
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
         return []
     stages = stages_of(nest)
     if len(stages.loops) < 2 or stages.stores_of(stages.last):
         return []
-    found = [
+    return [
         k for k, desc in enumerate(nest.loads)
         if desc.access == CONTIGUOUS and desc.beside != INVARIANT and not desc.counted
     ]  # fmt: skip
-    alike = len({conversion.bytes_of(nest.loads[k].dtype) for k in found}) == 1
-    return found if not far or (alike and len(found) in tuning.PREFETCHED_OPERANDS) else []
 
 
 def block_of(nest: LoopNest) -> int:
@@ -122,18 +118,17 @@ class RowReduction(RowTruths):
         name: str,
         *,
         split: bool,
-        far: bool = False,
         short: bool = False,
     ) -> None:
         """Choose how many elements are computed at a time.
 
-        Rows come from memory (`far`); a row's vectors are one block (`short`).
+        With `short`, a row's vectors are one block.
         """
         super().__init__(module, nest, name, split=split)
-        self.far, self.short = far, short
+        self.short = short
         self.block = block_of(self.nest)
         asks = self.looks_ahead and not split
-        self.fetched = looked_ahead(self.nest, far=far) if asks else []
+        self.fetched = looked_ahead(self.nest) if asks else []
         """Operands whose later rows the last stage asks for."""
         self.later: list[str] = []
         """Addresses of the rows that the last stage asks for."""
@@ -149,7 +144,7 @@ class RowReduction(RowTruths):
         self.tops = self.rows
         self._count_vectors()
         if self.fetched:
-            self.later = self._rows_in_runs(place) if self.far else self._next_rows()
+            self.later = self._next_rows()
         self._all_stages()
 
     def _count_vectors(self) -> None:
@@ -167,14 +162,6 @@ class RowReduction(RowTruths):
 
     # -- rows that are asked for ------------------------------------------------------------
 
-    def _header(self) -> None:
-        super()._header()
-        if self.far and self.fetched:
-            size = conversion.bytes_of(self.nest.loads[self.fetched[0]].dtype)
-            row = self.number(f"mul i64 {self.lengths[-1]}, {size}")
-            run = Value(self.number(f"udiv i64 {tuning.PREFETCHED_RUN_BYTES}, {row}"), "i64", 1)
-            self.run = self.b.intrinsic("llvm.umax", run, Value("1", "i64", 1)).text
-
     def _along(self, k: int) -> str:
         """The stride between rows of an operand."""
         return self.strides[k][self.nest.rank - 2]
@@ -183,49 +170,16 @@ class RowReduction(RowTruths):
         """The next row of each operand."""
         return [self.moved(self.rows[k], self._along(k)) for k in self.fetched]
 
-    def _rows_in_runs(self, place: str) -> list[str]:
-        """As many later rows as there are operands, all of one.
-
-        While as many rows as the runs of all operands have are computed, so many that follow are
-        asked for, those of the first operand during the first rows. Long rows ask for themselves,
-        which costs nothing: they are long runs.
-        """
-        b, count = self.b, len(self.fetched)
-        group = self.number(f"mul i64 {self.run}, {count}")
-        turn = self.number(f"urem i64 {place}, {group}")
-        which = self.number(f"udiv i64 {turn}, {self.run}")
-        into = self.number(f"sub i64 {turn}, {self.number(f'mul i64 {which}, {self.run}')}")
-        onward = self.number(f"sub i64 {group}, {turn}")
-        onward = self.number(f"add i64 {onward}, {self.number(f'mul i64 {into}, {count}')}")
-        first, *others = self.fetched
-        row, step = Value(self.rows[first], "ptr", 1), Value(self._along(first), "i64", 1)
-        for number, k in enumerate(others, 1):
-            mine = b.value(f"icmp eq i64 {which}, {number}", "i1", 1)
-            row = b.select(mine, Value(self.rows[k], "ptr", 1), row)
-            step = b.select(mine, Value(self._along(k), "i64", 1), step)
-        found = [self.moved(row.text, self.number(f"mul i64 {onward}, {step.text}"))]
-        for _ in others:
-            found.append(self.moved(found[-1], step.text))
-        long = b.value(f"icmp ult i64 {self.run}, {tuning.PREFETCHED_ROWS}", "i1", 1)
-        return [
-            b.select(long, Value(self.rows[k], "ptr", 1), Value(later, "ptr", 1)).text
-            for k, later in zip(self.fetched, found, strict=True)
-        ]
-
     def _fetch(self, done: str) -> None:
-        """Ask for elements of later rows after `done`.
-
-        What is far comes into the second cache, to the last line: one that is missing has the row
-        wait for the memory after all.
-        """
-        b, level = self.b, 2 if self.far else 3
+        """Ask for elements of later rows after `done`."""
+        b = self.b
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
         for k, top in zip(self.fetched, self.later, strict=True):
             size = conversion.bytes_of(self.nest.loads[k].dtype)
             offset = self.number(f"mul i64 {done}, {size}")
             for line in range(0, self.lanes * size, LINE_BYTES):
                 ahead = self.moved(top, self.number(f"add i64 {offset}, {line}"))
-                b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 {level}, i32 1)")
+                b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
@@ -334,7 +288,7 @@ class RowReduction(RowTruths):
         vector: str = "0",
     ) -> None:
         """One vector of a row, after `done` elements."""
-        if self.fetched and (self.far or mask is None) and stage == self.stages.loops[-1]:
+        if self.fetched and mask is None and stage == self.stages.loops[-1]:
             self._fetch(done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):

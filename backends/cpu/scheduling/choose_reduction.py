@@ -15,9 +15,7 @@ from fuser.backends.cpu.reducing import (
     online_rows,
     packed_columns,
     packed_rows,
-    pipelined_rows,
     row_batches,
-    transposed_rows,
     unrolled_columns,
     unrolled_rows,
 )
@@ -30,15 +28,13 @@ from fuser.backends.cpu.reducing.nest_views import (
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes, stages_of
 from fuser.backends.cpu.reducing.row_batches import batch_of, moved_bytes, moving_of
-from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.reducing.row_reduction import is_short, looked_ahead
-from fuser.backends.cpu.schedule import DEFAULT, WHOLE_ROW, Schedule
+from fuser.backends.cpu.reducing.row_reduction import is_short
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling import parts
 from fuser.backends.cpu.scheduling.parts import Space
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.costs import is_costly
-from fuser.ir.specs import INVARIANT
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 Lengths = Sequence[int]
@@ -68,7 +64,6 @@ def choose_reduction(
             choose_deinterleaved_rows(nest, lengths, strides, times),
             choose_packed_rows(nest, lengths, strides, times),
             unrolled,
-            choose_transposed_rows(nest, lengths, strides, times),
         ):
             if chosen is not None:
                 return chosen
@@ -79,15 +74,14 @@ def choose_reduction(
     narrow = 0 < space.inner <= tuning.NARROW_COLUMNS
     if can_run_along(nest) and narrow and space.elements * times >= 2 * tuning.PART:
         row = choose_reduction(lengthwise(nest), lengths, (), turns)
-        if row == changed(DEFAULT, passes=row.passes, split=row.split):
+        if row == changed(DEFAULT, split=row.split):
             return changed(row, vector_axis="strided", layout="gather")
     batches = choose_row_batches(nest, lengths, times)
     longest = tuning.GATHERED_BEFORE_BATCHES if batches is not None else tuning.GATHERED_ONCE
     if can_be_gathered(nest) and space.reduced <= min(longest, longest_gathered(nest)):
         return gathered_rows.schedule_of(nest, space.reduced)
-    chosen = choose_pipelined_rows(nest, lengths, times) or batches
-    if chosen is not None or turns:
-        return chosen or DEFAULT
+    if batches is not None or turns:
+        return batches or DEFAULT
     return _in_parts(nest, DEFAULT, lengths, waits=waits)
 
 
@@ -127,21 +121,11 @@ def _in_parts(
         joins = "await" if stages_of(nest).ends_with_stores else "last_joins"
         return changed(
             schedule, passes="online", split=joins if cut.parts > 1 else "none",
-            tile=WHOLE_ROW if cut.whole_rows else 0,
         )  # fmt: skip
     if cut.parts > 1:
         joined = can_be_joined(nest) and not waits
         return changed(schedule, split="last_joins" if joined else "await")
-    return schedule if schedule.flattened else _row_by_row(nest, space)
-
-
-def _row_by_row(nest: LoopNest, space: Space) -> Schedule:
-    """Whether rows that are read more than once come from memory, and are short."""
-    sizes = [conversion.bytes_of(nest.loads[k].dtype) for k in looked_ahead(nest)]
-    if space.elements * sum(sizes) < tuning.FAR_ROWS_BYTES:
-        return DEFAULT
-    short = is_short(nest, space.reduced, by_stage=RowPlaces.by_stage)
-    return Schedule(prefetch="runs", accumulate="plain" if short else "blocked")
+    return schedule
 
 
 def _is_long(nest: LoopNest, space: Space) -> bool:
@@ -178,8 +162,6 @@ def choose_unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Sc
     waits, batch, moving = _waits(nest), batch_of(nest), len(moving_of(nest))
     few = vectors * moving <= tuning.UNROLLED_BATCH_VECTORS
     batched = waits and rows >= batch and (few or _divides(nest))
-    if waits and not batched and moving == 1 and elements >= tuning.UNROLLED_PIPELINED:
-        return None
     if not _is_near(nest, elements, reduced):
         return None
     schedule = unrolled_rows.schedule_of(nest, reduced, batched=batched)
@@ -244,7 +226,7 @@ def _divides(nest: LoopNest) -> bool:
     )
 
 
-# -- rows in batches, and pipelined ones --------------------------------------------------------
+# -- rows in batches ----------------------------------------------------------------------------
 
 
 def choose_row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
@@ -270,28 +252,6 @@ def choose_row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Sche
             batches = Schedule(combine="lane_transpose", tile=batch)
             return changed(batches, accumulate="plain") if short else batches
     return None
-
-
-def choose_pipelined_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
-    """Rows that are stored while the next one is reduced: two rows stay in the first cache."""
-    rows, reduced = math.prod(lengths[:-1]), lengths[-1]
-    elements = rows * reduced * times
-    if elements < tuning.PIPELINED_ELEMENTS or rows * times < tuning.PIPELINED_ROWS:
-        return None
-    if not pipelined_rows.can_be_pipelined(nest):
-        return None
-    sizes = [conversion.bytes_of(d.dtype) for d in nest.operands if d.access != INVARIANT]
-    moving = [conversion.bytes_of(desc.dtype) for desc in moving_of(nest)]
-    if (sum(sizes) + sum(moving)) * reduced > tuning.PIPELINED_BYTES:
-        return None
-    stages, far = stages_of(nest), elements * moved_bytes(nest) > tuning.NEAR_ROWS_BYTES
-    if far and not stages.kept:
-        return None
-    brief = reduced * max(moving) < tuning.PIPELINED_STAGE_BYTES * len(stages.loops)
-    if row_batches.can_be_batched(nest) and brief:
-        return None
-    short = is_short(nest, reduced, by_stage=pipelined_rows.PipelinedRows.by_stage)
-    return Schedule(pipeline_depth=2, accumulate="plain" if short else "blocked")
 
 
 # -- vectors across rows ------------------------------------------------------------------------
@@ -334,29 +294,6 @@ def choose_packed_rows(
     if math.prod(outside) < tuning.PACKED_OUTER and not staged:
         return None
     return packed_columns.schedule_of(inner, reduced)
-
-
-def choose_transposed_rows(
-    nest: LoopNest, lengths: Lengths, strides: Strides, times: int = 1
-) -> Schedule | None:
-    """Short rows that are stored, too."""
-    if len(lengths) != 2:
-        return None
-    columns, (rows, reduced) = turned(nest), lengths
-    elements = rows * reduced * times
-    if elements < tuning.TRANSPOSED_ELEMENTS or rows < tuning.TRANSPOSED_ROWS:
-        return None
-    if reduced not in tuning.TRANSPOSED_LENGTHS:
-        return None
-    if not transposed_rows.can_be_transposed(columns):
-        return None
-    if not transposed_rows.fits(columns, lengths, strides):
-        return None
-    sizes = [conversion.bytes_of(desc.dtype) for desc in columns.operands if desc.picked]
-    wide = max(sizes, default=0)
-    if wide >= tuning.TRANSPOSED_FAR_BYTES and elements * wide >= stream_bytes():
-        return None
-    return transposed_rows.schedule_of(reduced)
 
 
 # -- columns ------------------------------------------------------------------------------------

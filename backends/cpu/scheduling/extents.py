@@ -19,7 +19,7 @@ from fuser.backends.cpu.reducing import (
 )
 from fuser.backends.cpu.reducing.nest_views import lengthwise, turned
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
-from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling import parts
 from fuser.backends.cpu.scheduling.parts import Cut, Space
 from fuser.base.records import changed
@@ -42,7 +42,7 @@ def one_by_one(
     if schedule.split == "none":
         extent = Extent(space.rows, space.inner, space.elements, cut.ochunk, cut.ichunk, schedule)
         return [], extent
-    if cut.parts < 2 or cut.whole_rows != (schedule.tile == WHOLE_ROW):
+    if cut.parts < 2:
         cut = parts.halves_of(nest, schedule, lengths)
     return _split(nest, schedule, space, cut)
 
@@ -69,8 +69,7 @@ def along_columns(
 ) -> Launch:
     """Columns as rows."""
     row = changed(schedule, vector_axis="contiguous", layout="direct")
-    run = long_rows_in_parts if row.passes == "online" else one_by_one
-    words, extent = run(lengthwise(nest), row, lengths, strides, turns)
+    words, extent = one_by_one(lengthwise(nest), row, lengths, strides, turns)
     return words, extent._replace(schedule=schedule)
 
 
@@ -119,15 +118,6 @@ def row_batches(
     return [], Extent(math.prod(outside), rows, elements, 1, fair, schedule)
 
 
-def pipelined_rows(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    """Rows, each of which begins while the one before is stored."""
-    rows, reduced, elements = math.prod(lengths[:-1]), lengths[-1], math.prod(lengths)
-    chunk = max(1, costs.row_chunk(elements, tuning.BATCH_CHUNK) // max(reduced, 1))
-    return [], Extent(rows, 1, elements, chunk, 1, schedule)
-
-
 def gathered_rows(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
 ) -> Launch:
@@ -147,16 +137,6 @@ def deinterleaved_rows(
     rows, length = lengths
     chunk = tuning.UNROLLED_COLUMN_CHUNK // length // tuning.UNROLLED_COLUMNS
     return [], Extent(1, rows, rows * length, 1, chunk * tuning.UNROLLED_COLUMNS, schedule)
-
-
-def transposed_rows(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    """Short rows that are stored, too."""
-    rows, reduced = lengths
-    tile = tuning.TRANSPOSED_TILE_ROWS
-    chunk = -(-tuning.TRANSPOSED_CHUNK // (reduced * tile)) * tile
-    return [], Extent(1, rows, rows * reduced, 1, chunk, schedule)
 
 
 def packed_columns(

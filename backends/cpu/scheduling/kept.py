@@ -21,7 +21,7 @@ from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-SPACE = 1
+SPACE = 2
 """The version of what a schedule can say: schedules of other versions are not read."""
 SUFFIX = ".tuned"
 Lengths = Sequence[int]

@@ -55,14 +55,12 @@ class Cut(NamedTuple):
         length: of a part, in iterations of the outermost reduced loop.
         ochunk: outer iterations of one chunk, where there is one part.
         ichunk: columns of one chunk.
-        whole_rows: parts have all columns in one tile, too wide for the stack.
     """
 
     parts: int
     length: int
     ochunk: int
     ichunk: int
-    whole_rows: bool = False
 
 
 def cut_of(
@@ -77,7 +75,7 @@ def cut_of(
         turns: as `choose` has it.
     """
     space = Space.of(nest, lengths)
-    rows, inner, reduced, elements = space
+    inner, reduced, elements = space[1:]
     length = lengths[nest.rank - nest.reduced]
     if schedule.flattened:
         group = flattened_columns.group_of(inner)
@@ -97,9 +95,6 @@ def cut_of(
     ichunk = max(least, wide)
     if turns:
         return Cut(1, length, 1, ichunk)
-    if tiled and (whole := online_columns.parts_of(nest, rows, inner, reduced, elements)):
-        count, part = whole
-        return Cut(count, part, 1, inner, whole_rows=True)
     count, part = _parts(nest, space, length, wide if tiled else 0)
     few = 1 if tiled else _few_parts(nest, space)
     if few > 1:
@@ -120,8 +115,6 @@ def halves_of(nest: LoopNest, schedule: Schedule, lengths: Sequence[int]) -> Cut
         ichunk = even_tiles(space.inner, online_columns.tile_columns(nest))
     elif nest.reduced == 1:
         step = tuning.CUT
-    if schedule.tile:
-        ichunk = space.inner
     part = max(1, -(-length // (2 * step))) * step
     return Cut(-(-length // part), part, 1, ichunk)
 

@@ -16,10 +16,8 @@ from fuser.backends.cpu.reducing import (
     online_rows,
     packed_columns,
     packed_rows,
-    pipelined_rows,
     row_batches,
     split_epilogues,
-    transposed_rows,
     unrolled_columns,
     unrolled_rows,
 )
@@ -34,12 +32,11 @@ from fuser.backends.cpu.reducing.nest_views import (
     lengthwise,
     packs,
     turned,
-    turns,
 )
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_places import JoinedParts, RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
-from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling import extents
 from fuser.backends.cpu.scheduling.parts import Space
 from fuser.backends.cpu.scheduling.templates import Fits, Kind, Lengths, Strides, Template
@@ -54,16 +51,14 @@ def _emit_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) ->
         JoinedParts(module, nest, name, split=True).emit()
         return
     RowPlaces(
-        module, nest, name, split=schedule.split != "none", far=schedule.prefetch == "runs",
-        short=schedule.accumulate == "plain",
+        module, nest, name, split=schedule.split != "none", short=schedule.accumulate == "plain"
     ).emit()  # fmt: skip
 
 
 def _rows_are_legal(nest: LoopNest, schedule: Schedule) -> bool:
     if schedule.split == "none":
         return schedule.accumulate == "blocked" or nest.reduced == 1
-    alone = (schedule.accumulate, schedule.prefetch) == ("blocked", "next_row")
-    return alone and (schedule.split == "await" or can_be_joined(nest))
+    return schedule.accumulate == "blocked" and (schedule.split == "await" or can_be_joined(nest))
 
 
 def _one_block(by_stage: type[RowReduction]) -> Fits:
@@ -89,11 +84,6 @@ def _parts_fit(
         return False
     words, _ = extents.one_by_one(nest, schedule, lengths, strides, 0)
     return len(words) <= max(tuning.FEW_WORDS, space.elements // tuning.WORD_ELEMENTS)
-
-
-def _emit_pipelined(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    short = schedule.accumulate == "plain"
-    pipelined_rows.PipelinedRows(module, nest, name, short=short).emit()
 
 
 def _emit_batches(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
@@ -157,10 +147,6 @@ def _emit_deinterleaved(
     deinterleaved_rows.DeinterleavedRows(module, turned(nest), name, schedule.unroll).emit()
 
 
-def _emit_transposed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    transposed_rows.emit_transposed(module, turned(nest), name, schedule)
-
-
 def _emit_packed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     packed_rows.emit_packed(module, turned(nest), name, schedule, along(nest))
 
@@ -182,16 +168,12 @@ def _emit_columns(module: Module, nest: LoopNest, name: str, schedule: Schedule)
 
 
 def _emit_online(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    split, broad = schedule.split != "none", schedule.tile == WHOLE_ROW
-    online_columns.OnlineColumns(module, nest, name, split=split, broad=broad).emit()
+    online_columns.OnlineColumns(module, nest, name, split=schedule.split != "none").emit()
 
 
 def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
     if online_columns.find(nest) is None:
         return False
-    if schedule.tile == WHOLE_ROW:
-        whole = online_columns.most_columns(nest) > 0 and not schedule.flattened
-        return whole and schedule.split == "last_joins"
     joins = "await" if stages_of(nest).ends_with_stores else "last_joins"
     return schedule.split in ("none", joins)
 
@@ -199,32 +181,23 @@ def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
 def _online_fits(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
-    space = Space.of(nest, lengths)
-    if schedule.tile == WHOLE_ROW and space.inner > online_columns.most_columns(nest):
-        return False
-    return space.elements > 0 and _parts_fit(nest, schedule, lengths, strides)
+    return math.prod(lengths) > 0 and _parts_fit(nest, schedule, lengths, strides)
 
 
 def _emit_along(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    emit = _emit_long_rows if schedule.passes == "online" else _emit_rows
-    emit(module, lengthwise(nest), name, schedule)
+    _emit_rows(module, lengthwise(nest), name, schedule)
 
 
 def _along_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
     if not can_run_along(nest):
         return False
-    row = lengthwise(nest)
-    if schedule.passes == "online":
-        return online_rows.find(row) is not None
-    return schedule.split != "last_joins" or can_be_joined(row)
+    return schedule.split != "last_joins" or can_be_joined(lengthwise(nest))
 
 
 def _along_fits(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
     row = changed(schedule, vector_axis="contiguous", layout="direct")
-    if schedule.passes == "online":
-        return math.prod(lengths) > 0
     return _parts_fit(lengthwise(nest), row, lengths, strides)
 
 
@@ -301,16 +274,11 @@ _STRIDED = "strided"
 TEMPLATES: dict[Kind, Template] = {
     Kind("row"): Template(
         _emit_rows, extents.one_by_one, _rows_are_legal, _one_block(RowPlaces),
-        {**_SHORT, **_SPLIT, "prefetch": ("next_row", "runs")},
+        {**_SHORT, **_SPLIT},
     ),
     Kind("row", passes="online"): Template(
         _emit_long_rows, extents.long_rows_in_parts,
         lambda nest, s: online_rows.find(nest) is not None, _some, {"split": ("await",)},
-    ),
-    Kind("row", pipeline_depth=2): Template(
-        _emit_pipelined, extents.pipelined_rows,
-        lambda nest, s: pipelined_rows.can_be_pipelined(nest),
-        _one_block(pipelined_rows.PipelinedRows), _SHORT,
     ),
     **dict.fromkeys(
         (Kind("row", is_unrolled=True), Kind("row", is_unrolled=True, combine="lane_transpose")),
@@ -342,14 +310,6 @@ TEMPLATES: dict[Kind, Template] = {
         ),
         {"unroll": tuning.UNROLLED_LENGTHS, "accumulate": ("plain", "pairwise")},
     ),
-    Kind("row", _STRIDED, "transpose"): Template(
-        _emit_transposed, extents.transposed_rows, lambda nest, s: turns(nest),
-        lambda nest, s, lengths, strides: (
-            s == transposed_rows.schedule_of(lengths[-1])
-            and transposed_rows.fits(turned(nest), lengths, strides)
-        ),
-        {"accumulate": ("plain", "pairwise")},
-    ),
     Kind("row", _STRIDED, "pack"): Template(
         _emit_packed, extents.packed_columns, lambda nest, s: packs(nest), _packed_fit,
         {
@@ -362,7 +322,7 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("column", passes="online"): Template(
         _emit_online, extents.one_by_one, _online_is_legal, _online_fits,
-        {**_SPLIT, "tile": (0, WHOLE_ROW)},
+        _SPLIT,
     ),
     Kind("column", is_unrolled=True): Template(
         _emit_unrolled, extents.unrolled_columns,
@@ -382,9 +342,6 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("column", _STRIDED, "gather"): Template(
         _emit_along, extents.along_columns, _along_is_legal, _along_fits, _SPLIT
-    ),
-    Kind("column", _STRIDED, "gather", passes="online"): Template(
-        _emit_along, extents.along_columns, _along_is_legal, _along_fits, {"split": ("await",)}
     ),
     Kind("row epilogue"): Template(
         _emit_rows_with_epilogue, extents.with_epilogue, fits=_epilogue_fits, parameters=_WAITING

@@ -68,7 +68,7 @@ def same_bits(nest: LoopNest, one: Schedule, other: Schedule) -> bool:
 
 #: Fields of rows that do not say in which order elements are added. `accumulate` is among them as
 #: one chain is legal only for rows that are no longer than a block.
-_UNORDERED = frozenset({"tile", "pipeline_depth", "prefetch", "store", "accumulate"})
+_UNORDERED = frozenset({"tile", "store", "accumulate"})
 
 
 def launch_of(

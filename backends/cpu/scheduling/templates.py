@@ -34,7 +34,6 @@ class Kind(NamedTuple):
     is_unrolled: bool = False
     combine: str = "tree"
     passes: str = "staged"
-    pipeline_depth: int = 1
     has_invariants: bool = False
 
 
@@ -43,8 +42,7 @@ def kind_of(nest: LoopNest, schedule: Schedule) -> Kind:
     strategy = nest.strategy + (" across" if nest.across else " epilogue" if nest.totals else "")
     return Kind(
         strategy, schedule.vector_axis, schedule.layout, schedule.flattened > 0,
-        schedule.unroll > 0, schedule.combine, schedule.passes, schedule.pipeline_depth,
-        bool(schedule.invariant_loads),
+        schedule.unroll > 0, schedule.combine, schedule.passes, bool(schedule.invariant_loads),
     )  # fmt: skip
 
 
@@ -87,5 +85,5 @@ def _usual(kind: Kind) -> Schedule:
     """The fields that a kind fixes, and the default's others."""
     return changed(
         DEFAULT, layout=kind.layout, vector_axis=kind.vector_axis, combine=kind.combine,
-        passes=kind.passes, pipeline_depth=kind.pipeline_depth,
+        passes=kind.passes,
     )  # fmt: skip

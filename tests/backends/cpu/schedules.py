@@ -12,7 +12,6 @@ GATHERED = Schedule(vector_axis="strided", layout="gather", accumulate="plain")
 PAIRWISE = changed(GATHERED, accumulate="pairwise")
 AS_ROWS = Schedule(vector_axis="strided", layout="gather")
 AS_JOINED_ROWS = changed(AS_ROWS, split="last_joins")
-PIPELINED, IN_RUNS = Schedule(pipeline_depth=2), Schedule(prefetch="runs")
 
 
 def of_one_block(schedule: Schedule) -> Schedule:

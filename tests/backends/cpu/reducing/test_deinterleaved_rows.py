@@ -55,7 +55,6 @@ def test_the_bits_are_those_of_other_forms(length: int, monkeypatch: pytest.Monk
     x = numbers(4099, length)
     laced = fuser.fuse(softmax, fallback="error")(x)
     monkeypatch.setattr(tuning, "UNROLLED_COLUMN_ELEMENTS", 1 << 60)
-    monkeypatch.setattr(tuning, "TRANSPOSED_ELEMENTS", 1 << 60)
     fuser.clear_caches()
     np.testing.assert_array_equal(fuser.fuse(lambda x: softmax(x), fallback="error")(x), laced)
 

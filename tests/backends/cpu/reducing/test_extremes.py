@@ -27,7 +27,7 @@ SCHEDULES = {
     "batches": lambda size: batch(128 // size),
     "small batches": lambda size: batch(64 // size),
     "batches of one block": lambda size: of_one_block(batch(128 // size)),
-    "from memory": lambda size: of_one_block(Schedule(prefetch="runs")),
+    "one block": lambda size: of_one_block(Schedule()),
 }
 
 

@@ -21,7 +21,7 @@ from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, normalised
-from tests.backends.cpu.schedules import GATHERED, IN_RUNS, PAIRWISE, batch, of_one_block
+from tests.backends.cpu.schedules import GATHERED, PAIRWISE, batch, of_one_block
 
 GENERATOR = np.random.default_rng(29)
 Function = Callable[..., Any]
@@ -201,26 +201,6 @@ def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
         ((0, 64), DEFAULT), ((4096, 0), GATHERED),
     ):  # fmt: skip
         assert lay_out(total, lengths)[1].schedule == schedule, lengths
-
-
-def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few bytes are a group there, since memory waits while they are read from the cache."""
-    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
-    store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
-    body = (
-        Instruction("sum", (0,), "float32", "float32"),
-        Instruction("subtract", (0, 1), "float32", "float32"),
-        Instruction("sum", (2,), "float32", "float32"),
-    )
-    nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
-    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    for rows, length, schedule in (
-        (8192, 257, of_one_block(batch(16))), (8192, 255, of_one_block(batch(32))),
-        (32_768, 64, of_one_block(batch(32))), (32_768, 257, of_one_block(IN_RUNS)),
-        (65_536, 129, of_one_block(IN_RUNS)), (16_384, 1025, IN_RUNS),
-    ):  # fmt: skip
-        extent = lay_out(nest, (rows, length))[1]
-        assert extent.schedule == schedule, (rows, length)
 
 
 def test_what_is_left_over_may_be_one_vector(few: list[Any]) -> None:

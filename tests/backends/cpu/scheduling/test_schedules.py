@@ -14,7 +14,7 @@ import fuser
 from fuser.backends.cpu import fused_kernel, schedule, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
-from fuser.backends.cpu.schedule import DEFAULT, WHOLE_ROW, IllegalScheduleError, Schedule
+from fuser.backends.cpu.schedule import DEFAULT, IllegalScheduleError, Schedule
 from fuser.backends.cpu.scheduling import map_templates, reduction_templates
 from fuser.backends.cpu.scheduling.schedules import emit_nest, legal_schedules, template_of
 from fuser.backends.cpu.scheduling.templates import kind_of
@@ -129,8 +129,8 @@ def test_every_legal_schedule_gives_numpys_values(
 def _every_schedule() -> Iterator[Schedule]:
     """Schedules with one, two or three fields that are not the default's."""
     values: dict[str, tuple[Any, ...]] = {
-        "flattened": (1, 2), "unroll": (1, 3, 8), "tile": (8, 16, WHOLE_ROW),
-        "pipeline_depth": (2,), "invariant_loads": ((0,), (1,)),
+        "flattened": (1, 2), "unroll": (1, 3, 8), "tile": (8, 16),
+        "invariant_loads": ((0,), (1,)),
     }  # fmt: skip
     hints = get_type_hints(Schedule)
     for field in Schedule.__match_args__:
@@ -158,9 +158,9 @@ def test_other_schedules_raise(name: str, monkeypatch: pytest.MonkeyPatch) -> No
                 refused += 1
                 assert wanted not in legal
         assert refused > 1000
-        with pytest.raises(IllegalScheduleError, match="layout=pack pipeline_depth=2"):
+        with pytest.raises(IllegalScheduleError, match="layout=pack unroll=2"):
             emit_nest(
-                Module(host_features()), nest, "k", Schedule(layout="pack", pipeline_depth=2)
+                Module(host_features()), nest, "k", Schedule(layout="pack", unroll=2)
             )
 
 

@@ -1,6 +1,6 @@
-"""Rows whose first stage runs in the last loop of the row before: the bits of rows one by one."""
+"""Rows whose last stage stores elements: norms, softmax and the like, beside NumPy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import tuning
-from fuser.backends.cpu.reducing import pipelined_rows
-from fuser.backends.cpu.schedule import DEFAULT
-from fuser.backends.cpu.scheduling import choose_reduction
-from fuser.codegen import Instruction, LoopNest
-from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_schedules import answers_of
-from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, softmax
-from tests.backends.cpu.schedules import PIPELINED, batch, of_one_block
 
 GENERATOR = np.random.default_rng(31)
 Function = Callable[..., Any]
@@ -39,15 +30,6 @@ def _by_row(x: Any, scale: Any, shift: Any) -> Any:
     """Each row has its own divisor and its own shift before and after the reduction."""
     scaled = x / scale[:, None]
     return scaled / np.sum(np.abs(scaled), -1, keepdims=True) + shift[:, None], scale * 2
-
-
-@pytest.fixture(autouse=True)
-def _chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every test meets this form."""
-    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    chosen = answers_of(choose_reduction, "choose_pipelined_rows", monkeypatch)
-    yield
-    assert any(chosen)
 
 
 def _check(plain: Function, *arguments: Any, tolerance: float = 1e-5) -> None:
@@ -72,7 +54,7 @@ LENGTHS = {"float32": (300, 384, 511, 512, 833, 1023, 1025), "float64": (301, 35
 )
 def test_norms_of_every_length(dtype: str, length: int) -> None:
     """Whole vectors and what is left over, in one block and in several."""
-    rows = tuning.PIPELINED_ELEMENTS // length + 1 + length % 3
+    rows = (1 << 17) // length + 1 + length % 3
     x, weight, bias = (_numbers(*s, dtype=dtype) for s in ((rows, length), (length,), (length,)))
     _check(softmax, x)
     _check(_spread, x)
@@ -88,22 +70,6 @@ def test_what_is_not_finite_stays_in_its_row(dtype: str) -> None:
     _check(softmax, x)
     _check(_spread, x)
     _check(_layer_norm, x, x[0].copy(), x[1].copy(), tolerance=1e-4)
-
-
-def _bytes(found: Any) -> list[bytes]:
-    """The bits of one result or of several."""
-    return [part.tobytes() for part in (found if isinstance(found, tuple) else (found,))]
-
-
-def test_the_bits_are_those_of_rows_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of more than one block, whose order both forms have."""
-    x, weight, bias = _numbers(300, 1023), _numbers(1023), _numbers(1023)
-    x[5, 7], x[6, 8] = np.nan, np.inf
-    functions = (softmax, _spread, lambda x: _layer_norm(x, weight, bias))
-    early = [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions]
-    monkeypatch.setattr(choose_reduction, "choose_pipelined_rows", lambda *_: None)
-    fuser.clear_caches()
-    assert [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions] == early
 
 
 def test_operands_that_lie_in_other_ways() -> None:
@@ -155,7 +121,7 @@ def test_other_dtypes() -> None:
 
 
 def test_rows_are_overwritten_in_place() -> None:
-    """The next row is read before this one is written, and it is another one."""
+    """Results over the argument, and where the next row is read."""
     x = _numbers(300, 600)
     wanted = fuser.fuse(softmax)(x)
     for _ in range(3):
@@ -175,31 +141,3 @@ def test_rows_are_overwritten_in_place() -> None:
     wanted = fuser.fuse(softmax)(source.copy())
     fuser.fuse(softmax)(source, out=target)  # each row is written where the next one is read
     assert target.tobytes() == wanted.tobytes()
-
-
-def _nest(rank: int = 2, dtype: str = "float32") -> LoopNest:
-    """x - sum(x) of every row."""
-    load = TensorDesc(dtype, CONTIGUOUS, False, STRIDED)
-    body = (
-        Instruction("sum", (0,), dtype, dtype),
-        Instruction("subtract", (0, 1), dtype, dtype),
-    )
-    store = TensorDesc(dtype, CONTIGUOUS, False, STRIDED)
-    return LoopNest(rank, (load,), (), (), body, ((2, store),), False, "row", 1)
-
-
-def test_which_rows_take_this_form() -> None:
-    """Two rows stay in the first cache, all of them near; very short ones go by groups."""
-    nest = _nest()
-    for rows, length, schedule in (
-        (8192, 64, of_one_block(batch(32))), (2048, 255, of_one_block(batch(32))),
-        (2048, 256, of_one_block(PIPELINED)), (1024, 1023, of_one_block(PIPELINED)),
-        (1024, 1024, PIPELINED), (600, 2048, PIPELINED), (500, 3000, DEFAULT),
-        (5000, 1023, DEFAULT), (100, 1023, DEFAULT), (16, 1023, DEFAULT),
-    ):  # fmt: skip
-        extent = lay_out(nest, (rows, length))[1]
-        assert extent.schedule == schedule, (rows, length)
-    assert pipelined_rows.can_be_pipelined(nest)
-    sums = ((1, TensorDesc("float32", INVARIANT)),)
-    stored = LoopNest(2, nest.loads, (), (), nest.body[:1], sums, False, "row", 1)
-    assert not pipelined_rows.can_be_pipelined(stored)
