@@ -7,14 +7,14 @@ call one for NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from fuser.capture.before import Before, NotALoop, isinstance_of, set_state, state_of
+from fuser.capture.before import Again, Before, NotALoop, isinstance_of, set_state, state_of
 from fuser.capture.staging import Decision
-from fuser.ir.graph import Node
+from fuser.ir.graph import Node, make_constant
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_memory import TracedMemory
@@ -34,6 +34,11 @@ def as_truth(value: Any) -> Any:
     if value.ndim:
         raise NotALoop("an array decides; NumPy asks for any() or all() of it")
     return value if value.dtype == np.dtype(bool) else np.not_equal(value, 0)
+
+
+def truth_node(value: Any) -> Node:
+    """The node of a truth value."""
+    return make_constant(value, bool) if type(value) is bool else as_truth(value).node
 
 
 def negated(value: Any) -> Any:
@@ -59,6 +64,7 @@ class Choice:
     Attributes:
         is_open: what it tests is not known, so both branches run.
         twice: a name may have what it had before the loop after one iteration, and not after two.
+        copies: a selection stands for an array that others see, or that was there before the loop.
     """
 
     def __init__(
@@ -77,8 +83,9 @@ class Choice:
         """
         self._tracing, self._decision, self._test = tracing, decision, test
         self.is_open = before is not None
-        self._env, self._given, self.twice = env, given, False
+        self._env, self._given, self.twice, self.copies = env, given, False, False
         self._stops: list[Any] = [None, None]
+        self._read: list[frozenset[str]] = [frozenset(), frozenset()]
         self._place = 0
         if before is None:
             return
@@ -116,22 +123,26 @@ class Choice:
                 self._states[id(storage)] = state_of(storage)
                 set_state(storage, now)
 
-    def stop(self, test: Any) -> None:
-        """Note that the loop ends in this branch, where a test holds."""
+    def stop(self, test: Any, read: frozenset[str]) -> None:
+        """Note that the loop ends in this branch, where a test holds; what is read then."""
         self._stops[self._place] = test
+        self._read[self._place] = read
 
-    def merge(self, env: dict[str, Any], kept: frozenset[str]) -> tuple[dict[str, Any], Any]:
-        """What names stand for after it, and when the loop ends with it; None for never.
+    def merge(
+        self, env: dict[str, Any], flags: Collection[str]
+    ) -> tuple[dict[str, Any], Any, frozenset[str]]:
+        """What names stand for after it; when the loop ends with it, and what is read then.
 
         Args:
             env: the function's variables after the second branch.
-            kept: names that are read after the loop.
+            flags: names of truth values that only tests read.
 
         Raises:
             NotALoop: it is not known to be a selection.
+            Again: one branch leaves an array, and the other one something else.
         """
         if not self.is_open:
-            return {}, None
+            return {}, None, frozenset()
         self._add_captured()
         for key, storage in self._known.items():
             one, other = self._left.get(key, self._states[key]), state_of(storage)
@@ -143,20 +154,28 @@ class Choice:
         bound = {}
         for name in self._decision.names:
             values = [each.get(name, _UNBOUND) for each in (self._first, env)]
-            if name not in kept and self._stops != [None, None]:
-                if self._stops[0] is True or self._stops[1] is True:  # nobody reads it there
-                    bound[name] = values[self._stops[0] is True]
-                    continue
-            if name in self._decision.needed:
+            ends = [k for k in (0, 1) if self._stops[k] is True and name not in self._read[k]]
+            if ends:  # nobody reads it there
+                bound[name] = values[1 - ends[-1]]
+            elif name in flags:
+                bound[name] = self._flag(values[0], values[1])
+            elif name in self._decision.needed:
                 bound[name] = self._merged(name, values[0], values[1], env)
         stops = [
             None if stop is None else both(test, stop)
             for stop, test in zip(self._stops, (self._test, negated(self._test)), strict=True)
         ]
         found = [stop for stop in stops if stop is not None]
-        if len(found) == 2:
-            return bound, negated(both(*map(negated, found)))
-        return {k: v for k, v in bound.items() if v is not _UNBOUND}, found[0] if found else None
+        bound = {k: v for k, v in bound.items() if v is not _UNBOUND}
+        stop = negated(both(*map(negated, found))) if len(found) == 2 else [*found, None][0]
+        return bound, stop, self._read[0] | self._read[1]
+
+    def _flag(self, one: Any, other: Any) -> Any:
+        """A truth value after both branches, as a stand-in of NumPy's; tests alone read it."""
+        if one is other:
+            return one
+        node = self._select(truth_node(one), truth_node(other))
+        return TracedArray.make(self._tracing, Storage(node), (), True)
 
     def _merged(self, name: str, one: Any, other: Any, env: Mapping[str, Any]) -> Any:
         """What a name stands for after both branches."""
@@ -172,15 +191,18 @@ class Choice:
                 mine: Any = self._given.get(name)
                 if stops is True and isinstance_of(mine, TracedArray) and not value.views:
                     if value.storage is mine.storage:
-                        self.twice = True
+                        self.twice = self.copies = True
                         continue
                 seen = seen or self._is_seen(name, value, env)
             if one.generic != other.generic:
                 raise NotALoop(f"{name} becomes another kind of value")
             node = self._select(one.node, other.node)
             storage = Storage(node)
+            self.copies = self.copies or seen
             storage.shared = seen  # so nothing is written into it, and no other iteration has it
             return TracedArray.make(self._tracing, storage, (), one.generic)
+        if any(isinstance_of(each, TracedArray) for each in (one, other)):
+            raise Again(f"{name} becomes another kind of value")
         numbers = [each.hint if type(each) is HostScalar else each for each in (one, other)]
         texts = [each.text if type(each) is HostScalar else repr(each) for each in (one, other)]
         if type(numbers[0]) is type(numbers[1]) and texts[0] == texts[1]:

@@ -89,12 +89,14 @@ class _Call:
             like = make_input("x0", np.dtype(bool), (length,))
             result(len(carried.targets), like, False)
             self._counted = count = str(length)
+        left_at: dict[int, TracedArray] = {}
         for place, slot in enumerate(self._pass.slots):
             path = carried.cycle.get(id(slot))
             if path is None or (carried.early and len(path) > 1):
                 node = result(place, slot.placeholder, slot.generic)
                 made = TracedArray.make(tracing, Storage(node), (), slot.generic)
                 bound.update(dict.fromkeys(slot.names, made))
+                left_at[place] = made
                 continue
             last = path[here % len(path)]
             if any(id(each) in written for each in path):
@@ -103,14 +105,17 @@ class _Call:
                 memory.replace(result(place, slot.placeholder, False))
             for name in slot.names:
                 bound[name] = self._pass.given[last.names[0] if last.names else name]
-        for place, name in enumerate(carried.later, len(self._pass.slots)):
+        for name in carried.later:
+            place = carried.place[name]
             target = carried.targets[place]
             if isinstance(target, Slot):
                 bound[name] = self._pass.given[target.names[0]]
                 continue
             left = lefts[name]
-            node = result(place, left.node, left.generic)
-            bound[name] = TracedArray.make(tracing, Storage(node), (), left.generic)
+            if place not in left_at:
+                node = result(place, left.node, left.generic)
+                left_at[place] = TracedArray.make(tracing, Storage(node), (), left.generic)
+            bound[name] = left_at[place]
         for name in self._pass.numbers:
             if name in self._source.kept:
                 bound[name] = self._last_number(name, count, here)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser.capture.before import Again, NotALoop, isinstance_of
-from fuser.capture.choices import as_truth
+from fuser.capture.choices import as_truth, truth_node
 from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Slot, is_plain, is_written
 from fuser.ir import dims
@@ -28,6 +28,7 @@ class Carried:
             of a new array; then those of `later`, then what has to be true for another iteration.
         data: whether an array decides on another iteration.
         later: names that the body sets before it reads them, and that are read after the loop.
+        place: for each of these, which target it is.
         cycle: by a carried array, those that take its place one after another until it is back.
         period: iterations after which all of these are back.
         depth: iterations after which nothing from before the loop is carried but by these.
@@ -70,6 +71,9 @@ class Carried:
                 raise Again(f"{' and '.join(slot.names)} are one array before the loop")
             self.targets.append(targets[0])
         self.later = [name for name in self._pass.set_later if name in self._pass.env]
+        self.place: dict[str, int] = {}
+        places = {id(target.storage): place for place, target in enumerate(self.targets)
+                  if not isinstance(target, Slot)}  # fmt: skip
         for name in self.later:
             left = self._pass.env[name]
             if not isinstance_of(left, TracedArray):
@@ -77,6 +81,12 @@ class Carried:
             target = self._target(None, left, of_storage)
             if isinstance(target, Slot) and self.next_of(target) is not target:
                 raise NotALoop(f"{name} is an array that another name has afterwards")
+            known = places.get(id(target.storage)) if not isinstance(target, Slot) else None
+            if known is not None and not target.generic and self._is_whole(target, known):
+                self.place[name] = known  # two names of one new array
+                continue
+            self.place[name] = len(self.targets)
+            places.setdefault(id(target.storage), len(self.targets))
             self.targets.append(target)
         if self.data:
             going = Storage(self.going.node)
@@ -91,6 +101,11 @@ class Carried:
                 raise NotALoop("a reshape of an array, or what a function gave, may be a view")
         self._follow()
 
+    def _is_whole(self, target: Any, known: int) -> bool:
+        """Whether a stand-in is the whole of what a carried array becomes."""
+        other = self.targets[known]
+        return not (target.views or other.views or other.generic)
+
     def next_of(self, slot: Slot) -> Any:
         """What the next iteration has in a carried array's place."""
         return self.targets[self._pass.slots.index(slot)]
@@ -98,6 +113,8 @@ class Carried:
     def _target(self, slot: Slot | None, left: Any, of_storage: Mapping[int, Slot]) -> Any:
         """What a name stands for after the body: a carried array, or a stand-in of a new one."""
         name = slot.names[0] if slot else "it"
+        if name in self._pass.flags and type(left) is bool:
+            left = TracedArray.make(self._tracing, Storage(truth_node(left)), (), True)
         if not isinstance_of(left, TracedArray):
             raise Again(f"{name} becomes another kind of value")
         found = of_storage.get(id(left.storage))
@@ -169,7 +186,7 @@ class Carried:
     def _looks(self, slot: Slot) -> bool:
         """Whether what a slot began with is a view of memory that the loop writes into."""
         value = self._pass.given[slot.names[0]]
-        return not value.generic and any(
+        return not slot.generic and any(
             other.storage is value.storage for other in self._pass.slots if other.memory
         )
 

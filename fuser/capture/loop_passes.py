@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
+from fuser.capture.choices import truth_node
 from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
 from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_input, walk
@@ -54,6 +55,7 @@ class Pass:
         self.outside = {name: env[name] for name in self.source.assigned if name in env}
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
+        self.flags: dict[str, None] = {}  # truth values that iterations change
         self.written: list[Storage] | None = None
 
     # -- the beginning of a pass ----------------------------------------------------------------
@@ -70,6 +72,9 @@ class Pass:
         for name, value in self.given.items():
             if isinstance_of(value, TracedArray):
                 bound[name] = self._placed(name, value)
+            elif name in self.flags:
+                slot = self._add_slot([name], None, truth_node(value), True, False)
+                bound[name] = TracedArray.make(tracing, slot.storage, (), True)
             elif name in self.changing:
                 self.numbers[name] = bound[name] = self._number(hint_of(value))
         known = [slot.storage for slot in self.slots]
@@ -152,7 +157,12 @@ class Pass:
                 found = True
         for name, value in self.given.items():
             plain = not isinstance_of(value, TracedArray) and name not in self.numbers
+            plain = plain and name not in self.flags
             if plain and not self._is_same(value, self.env.get(name, UNBOUND)):
+                if name in self.source.flags:
+                    self.flags[name] = None
+                    found = True
+                    continue
                 if not is_number(value) or not is_number(self.env.get(name, UNBOUND)):
                     raise Again(f"{name} becomes another kind of value")
                 self.changing[name] = None

@@ -59,8 +59,9 @@ class Loop:
         self._iterator: Iterator[Any] | None = None
         self._passes = 0
         self._peeled = False
+        self._copies = False  # a decision stands for an array that others see
+        self._decides = False  # values decide in the first iteration, which is unrolled
         self._peeling: Pass | None = None
-        self._merged: Pass | None = None
         self._inside: Pass | None = None
         self._error: Exception | None = None
         self._function, self._args = function, args
@@ -138,7 +139,7 @@ class Loop:
     @property
     def _is_symbolic(self) -> bool:
         """Whether values decide nothing yet: an iteration is looked at, or none has begun."""
-        return self._iterator is None
+        return self._iterator is None and not self._decides
 
     # -- decisions in the body ------------------------------------------------------------------
 
@@ -148,9 +149,10 @@ class Loop:
         if self._is_symbolic and not is_plain(test) and self._differs(test):
             env = dict(sys._getframe(1).f_locals)
             assert self._before is not None
-            given = self._inside.given if self._inside is not None else {}
-            if (looked_at := self._inside or self._peeling) is not None:
-                looked_at.decided = True
+            found = self._inside or self._peeling
+            given = found.given if found is not None else {}
+            if self._inside is not None:
+                self._inside.decided = True
             self._choices.append(Choice(self._tracing, decision, test, env, self._before, given))
         else:
             self._choices.append(Choice(self._tracing, decision, bool(test), {}, None, {}))
@@ -175,20 +177,22 @@ class Loop:
     def merge(self) -> None:
         """End an `if`."""
         choice = self._choices.pop()
-        self._bound, stop = choice.merge(dict(sys._getframe(1).f_locals), self._source.kept)
+        env = dict(sys._getframe(1).f_locals)
+        self._bound, stop, read = choice.merge(env, self._source.flags)
         if self._inside is not None:
             self._inside.twice |= choice.twice
+        self._copies = self._copies or choice.copies
         if stop is None:
             return
         if open_ := [choice for choice in self._choices if choice.is_open]:
-            open_[-1].stop(stop)
+            open_[-1].stop(stop, read)
         else:
             self._stops.append(stop)
 
-    def stop(self) -> None:
-        """Note a `break`."""
+    def stop(self, way: int) -> None:
+        """Note that the loop is left; `way`: see `LoopSource.ways`."""
         if open_ := [choice for choice in self._choices if choice.is_open]:
-            open_[-1].stop(True)
+            open_[-1].stop(True, self._source.ways[way])
         elif self._is_symbolic:
             self._stops.append(True)
         else:
@@ -214,13 +218,7 @@ class Loop:
     # -- passes ---------------------------------------------------------------------------------
 
     def _unroll(self, reason: str) -> None:
-        """Go on as Python does, from the first iteration.
-
-        From the second, where the first was unrolled, unless a decision in it made two arrays one.
-        """
-        if self._merged is not None:
-            self._inside, self._span = self._merged, self._merged.span
-            self._first = list(self._merged.first)
+        """Go on as Python does, from the first iteration; from the second, if that is unrolled."""
         if self._inside is not None:
             self._inside.before.put_back()
             self._bound = self._inside.outside
@@ -244,14 +242,17 @@ class Loop:
         if self._peeling is not None and found is not None:
             self._inside = self._peeling
             raise NotALoop(f"{type(found).__name__}: {found}") from found
-        peeling, self._peeling = self._peeling, None
+        if self._peeling is not None and self._copies and not self._decides:
+            self._inside, self._peeled, self._decides = self._peeling, False, True
+            return self._peel("a decision chooses among arrays that others see")
+        peeling, self._peeling, self._decides = self._peeling, None, False
+        if self._stopped:
+            self._iterator = iter(())
+            return False
         if peeling is not None:
-            self._merged = peeling if peeling.decided else None
             if not self._source.tested:
                 count = self._span.count()
                 if count[1] == 1:
-                    if self._merged is not None:
-                        raise NotALoop("a decision in its only iteration")
                     if not self._span.constant:
                         self._tracing.guard_value(f"({count[0]}) == 1", True)
                     return False
@@ -272,6 +273,9 @@ class Loop:
                 return self._peel(f"{missing[0]} is set in the first iteration")
             return self._begin()
         inside = self._inside
+        if type(found) is Again:
+            self._decides = True
+            return self._peel(str(found))
         if found is not None:
             raise NotALoop(f"{type(found).__name__}: {found}") from found
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
@@ -308,6 +312,7 @@ class Loop:
                 raise NotALoop("its first iteration does not run")
         self._bound, self.index = self._inside.outside, self._span.start
         self._peeling, self._inside, self._peeled = self._inside, None, True
+        self._copies = False
         self._conditions, self._stops = [], []
         return True
 

@@ -26,7 +26,8 @@ A decision in the body runs one branch, or both on the same values:
     loop.merge()
     if loop.binds("u"): u = loop.value("u")
 
-What stands after `if done: break` runs in the other branch, and `break` is `loop.stop()`.
+What stands after `if done: break` runs in the other branch, and `break` is `loop.stop(0)`: see
+`loop_jumps`.
 
 Only traces run the twin. The source has to be the function's own: compiled as it stands, it gives
 the code that the function has. Which names a body changes, and which of them anything reads
@@ -51,6 +52,8 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
+from fuser.capture.loop_jumps import LOOPS as _LOOPS
+from fuser.capture.loop_jumps import Leaving, way_of, without_jumps
 
 if TYPE_CHECKING:
     from fuser.capture.element_staging import ElementSource
@@ -68,10 +71,7 @@ _LOOKING = frozenset("locals vars eval exec dir globals".split())
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 #: Statements that the body of a loop may have.
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Pass)
-_LOOPS = (ast.For, ast.While)
 _Loop = ast.For | ast.While
-#: What stands for `break` in a body that has none any more.
-_STOP = "\0stop"
 #: Expressions that it may not have: they make functions, or names that the body does not show.
 _EXPRESSIONS = (
     ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr,
@@ -111,7 +111,9 @@ class LoopSource:
         read: names that the body reads.
         where: `file:line`.
         tested: it goes on while a test is true, and over no range.
-        breaks: it has a `break`.
+        breaks: it has a `break` or a `return`.
+        flags: names that nothing but a test reads; they are True or False.
+        ways: for each way out of its body, what is read where it leads.
         decisions: each `if` in it.
     """
 
@@ -125,6 +127,8 @@ class LoopSource:
     where: str
     tested: bool
     breaks: bool
+    flags: tuple[str, ...]
+    ways: tuple[frozenset[str], ...]
     decisions: tuple[Decision, ...]
 
 
@@ -391,8 +395,8 @@ class _Stage:
         """A statement with the loops in it changed."""
         loops = isinstance(node, (*_LOOPS, ast.AsyncFor))
         made = self._loop(node) if isinstance(node, _LOOPS) else None
-        if _stops(node):
-            return self._parsed(["L.stop()"], node, [], self._over[-1])
+        if (way := way_of(node)) is not None:
+            return self._parsed([f"L.stop({way})"], node, [], self._over[-1])
         self._outer += loops
         if made is not None:
             self._over.append(made)
@@ -413,35 +417,38 @@ class _Stage:
 
     def _loop(self, node: _Loop) -> int | None:
         """Note a loop; its number, or None where it is none that a trace may see as one."""
-        body = _without_jumps(node.body)
+        number = len(self.loops)
+        leaving = Leaving(number, node.orelse)
+        body = without_jumps(node.body, leaving)
         if body is None or not _is_plain(node, body):
             return None
+        before, node.body, node.orelse = (node.body, node.orelse), body, leaving.after()
         index = node.target.id if isinstance(node, ast.For) else ""  # type: ignore[attr-defined]
         changed = dict.fromkeys(_stored(body))
         kept = {name for name in (*changed, index) if self._is_read_after(name, node)}
         if not self._shared.isdisjoint((*changed, index)) or (index in changed and index in kept):
+            node.body, node.orelse = before
             return None
-        breaks = body is not node.body and any(map(_stops, _nodes(body)))
-        if breaks and node.orelse:
-            return None
-        node.body = body
         changed.pop(index, None)  # which each iteration begins with
         tested = isinstance(node, ast.While)
         exposed, surely = _exposed(_with_test(node))
         exposed |= kept - surely  # what no iteration need set, the loop may leave as it was
-        number = len(self.loops)
+        beyond = frozenset(kept)
         self.loops.append(LoopSource(
             index=index,
             index_read=index in kept,
             carried=tuple(name for name in changed if name in exposed),
             later=tuple(name for name in changed if name not in exposed and name in kept),
-            kept=frozenset(kept),
+            kept=beyond,
             assigned=frozenset((*changed, *([index] if index else ()))),
             read=tuple(dict.fromkeys(_loaded(_with_test(node)))),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
-            breaks=breaks,
-            decisions=tuple(self._decisions(node, number, frozenset(kept))),
+            breaks=bool(leaving.read),
+            flags=tuple(leaving.flags),
+            ways=tuple(beyond if read is None else read | {*leaving.flags}
+                       for read in leaving.read),
+            decisions=tuple(self._decisions(node, number, beyond)),
         ))  # fmt: skip
         return number
 
@@ -479,7 +486,8 @@ class _Stage:
 
     def _is_read_after(self, name: str, loop: _Loop) -> bool:
         """Whether a name may be read after a loop, with what the loop has left in it."""
-        inside = set(map(id, ast.walk(loop)))
+        head = (loop.target, loop.iter) if isinstance(loop, ast.For) else (loop.test,)
+        inside = {id(part) for each in (*head, *loop.body) for part in ast.walk(each)}
         again = self._outer > 0  # what stands before it comes after it, too
         for node, over in _with_loops(self._function):
             if not isinstance(node, ast.Name) or node.id != name or id(node) in inside:
@@ -531,7 +539,8 @@ class _Stage:
             given_args = ast.Tuple(node.iter.args, ast.Load())
             made[0].value.args[1] = node.iter.func
             made[0].value.args[2] = ast.copy_location(given_args, node.iter)
-        return [*made, *node.orelse]
+        begun = [f"N{k} = False" for k in range(len(source.flags))]
+        return [*self._parsed(begun, node, source.flags, number), *made, *node.orelse]
 
     def _decision(self, node: ast.If, number: int, place: int) -> list[ast.stmt]:
         """The statements in place of an `if` in a loop's body."""
@@ -589,58 +598,6 @@ def _tested(statement: ast.stmt) -> list[ast.stmt]:
         else:
             made = [one]
     return made
-
-
-def _without_jumps(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
-    """A body without `break` and `continue`: what comes after them is in the other branch.
-
-    None where one stands elsewhere than at the end of an `if`. The same list without any.
-    """
-    if not any(isinstance(n, (ast.Break, ast.Continue)) for n in _nodes(body)):
-        return list(body)
-    for place, node in enumerate(body):
-        jumps = [n for n in _nodes([node]) if isinstance(n, (ast.Break, ast.Continue))]
-        if not jumps:
-            continue
-        if not isinstance(node, ast.If):
-            return None
-        rest = list(body[place + 1 :])
-        branches: list[list[ast.stmt] | None] = []
-        ended = True
-        for branch in (node.body, node.orelse):
-            last = branch[-1] if branch else None
-            if isinstance(last, (ast.Break, ast.Continue)):
-                found = _without_jumps(branch[:-1])
-                if found is not None and isinstance(last, ast.Break):
-                    found = [*found, ast.copy_location(ast.Expr(ast.Constant(_STOP)), last)]
-            else:
-                found = _without_jumps([*branch, *rest])
-                if rest and branches and not ended:
-                    return None  # it would stand in both
-                ended = False
-            branches.append(found)
-        if branches[0] is None or branches[1] is None:
-            return None
-        filled = branches[0] or [ast.copy_location(ast.Pass(), node)]
-        made = ast.copy_location(ast.If(node.test, filled, branches[1]), node)
-        return [*body[:place], made]
-    return None
-
-
-def _nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all nodes of some statements, but for those in loops in them."""
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, _LOOPS):
-            waiting.extend(ast.iter_child_nodes(node))
-
-
-def _stops(node: ast.AST) -> bool:
-    """Whether a statement stands for `break`."""
-    value = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(value, ast.Constant) and value.value == _STOP
 
 
 def _with_test(node: _Loop) -> list[ast.stmt]:

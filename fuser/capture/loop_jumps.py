@@ -1,0 +1,148 @@
+"""Jumps in the body of a loop, as its twin has them: `break`, `continue`, `return`.
+
+A body has no jumps any more: what comes after `if done: break` stands in the other branch, and
+`break` is a mark. `return u` leaves the loop, too; it stands behind the loop, where a flag says
+that it was met:
+
+    left = False
+    for t in range(n):              # of: for t in range(n):
+        if done:                    #         if done:
+            left = True             #             return u
+            break                   #         u = u + 1
+        u = u + 1                   #     else:
+    if left:                        #         u = -u
+        return u
+    u = -u
+
+An `else` is what follows where no `break` was met, which is a flag as well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+#: What stands for leaving a loop in a body that has no jumps any more, before its number.
+_STOP = "\0stop"
+LOOPS = (ast.For, ast.While)
+
+
+class Leaving:
+    """Where the body of one loop is left.
+
+    Attributes:
+        flags: names that are true where it was left in one of these ways.
+        read: for each way, what is read there; None for what stands behind the loop.
+    """
+
+    def __init__(self, number: int, orelse: Sequence[ast.stmt]) -> None:
+        """Begin with a loop.
+
+        Args:
+            number: of the loop.
+            orelse: what follows where it was not left.
+        """
+        self._number, self._orelse = number, list(orelse)
+        self.flags: list[str] = []
+        self.read: list[frozenset[str] | None] = []
+        self._returns: list[tuple[str, ast.Return]] = []
+        self._broken = ""
+
+    def left(self, node: ast.Break | ast.Return) -> list[ast.stmt]:
+        """The statements in place of a jump."""
+        place = len(self.read)
+        flag = ""
+        if isinstance(node, ast.Return):
+            flag = f"left {self._number} by {place}"
+            self._returns.append((flag, node))
+            found = ast.walk(node)
+            self.read.append(frozenset(n.id for n in found if isinstance(n, ast.Name)))
+        else:
+            if self._orelse:
+                flag = self._broken = f"left {self._number}"
+            self.read.append(None)
+        made: list[ast.stmt] = []
+        if flag:
+            if flag not in self.flags:
+                self.flags.append(flag)
+            made.append(ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(True)))
+        made.append(ast.Expr(ast.Constant(f"{_STOP}{place}")))
+        return [_located(each, node) for each in made]
+
+    def after(self) -> list[ast.stmt]:
+        """The statements behind the loop."""
+        made: list[ast.stmt] = [
+            _located(ast.If(ast.Name(flag, ast.Load()), [node], []), node)
+            for flag, node in self._returns
+        ]
+        if self._broken:
+            went = ast.UnaryOp(ast.Not(), ast.Name(self._broken, ast.Load()))
+            return [*made, _located(ast.If(went, self._orelse, []), self._orelse[0])]
+        return [*made, *self._orelse]
+
+
+def _located(made: ast.stmt, node: ast.AST) -> ast.stmt:
+    """A new statement on the line of another one."""
+    for each in ast.walk(made):
+        if not hasattr(each, "lineno"):
+            ast.copy_location(each, node)
+    return made
+
+
+def without_jumps(body: Sequence[ast.stmt], leaving: Leaving) -> list[ast.stmt] | None:
+    """A body without jumps: what comes after them is in the other branch.
+
+    None where one stands elsewhere than at the end of an `if`.
+    """
+    if not any(map(_is_jump, nodes(body))):
+        return list(body)
+    for place, node in enumerate(body):
+        if not any(map(_is_jump, nodes([node]))):
+            continue
+        if not isinstance(node, ast.If):
+            return None
+        rest = list(body[place + 1 :])
+        branches: list[list[ast.stmt] | None] = []
+        ended = True
+        for branch in (node.body, node.orelse):
+            last = branch[-1] if branch else None
+            if isinstance(last, (ast.Break, ast.Continue, ast.Return)):
+                found = without_jumps(branch[:-1], leaving)
+                if found is not None and not isinstance(last, ast.Continue):
+                    found = [*found, *leaving.left(last)]
+            else:
+                found = without_jumps([*branch, *rest], leaving)
+                if rest and branches and not ended:
+                    return None  # it would stand in both
+                ended = False
+            branches.append(found)
+        if branches[0] is None or branches[1] is None:
+            return None
+        filled = branches[0] or [ast.copy_location(ast.Pass(), node)]
+        made = ast.copy_location(ast.If(node.test, filled, branches[1]), node)
+        return [*body[:place], made]
+    return None
+
+
+def _is_jump(node: ast.AST) -> bool:
+    """Whether a statement leaves an iteration."""
+    return isinstance(node, (ast.Break, ast.Continue, ast.Return))
+
+
+def nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield all nodes of some statements, but for those in loops in them."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, LOOPS):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def way_of(node: ast.AST) -> int | None:
+    """By which way a statement leaves the loop, see `Leaving.read`; None where it does not."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    text = value.value if isinstance(value, ast.Constant) else None
+    if isinstance(text, str) and text.startswith(_STOP):
+        return int(text.removeprefix(_STOP))
+    return None
