@@ -238,6 +238,9 @@ def _value(
         new = operands[0].copy("K") if layouts.is_array(operands[0]) else operands[0].copy()
         new[node.payload.slices(numbers)] = operands[1]
         return new
+    if row.gathers:
+        *indices, table = operands
+        return node.payload.read(indices, table, module)
     if row.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])

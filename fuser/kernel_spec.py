@@ -85,7 +85,7 @@ class KernelSpec:
     def may_raise(self) -> bool:
         """Whether a kernel of this spec may stop with a status."""
         return self.checked or any(  # floats have a value for everything
-            node.op.raises and node.dtype.kind in "iu" for node in self.plan.graph.nodes
+            node.dtype.kind in node.op.raises for node in self.plan.graph.nodes
         )
 
     def kernel(self, group: int, arg_spec: ArgSpec, build: Callable[[], Any]) -> Any:

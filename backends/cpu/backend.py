@@ -127,7 +127,7 @@ class CpuBackend(Backend):
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""
-        return struct.pack(f"={len(pointers)}Q", *pointers) + rest
+        return struct.pack(f"={len(pointers)}q", *pointers) + rest
 
     @forks.cached_property
     def address(self) -> Callable[[Any], int]:

@@ -278,7 +278,7 @@ class Body:
     def raise_flag(self, mask: Value) -> None:
         """Note that some element has a value for which NumPy raises or warns.
 
-        The function around the body owns the stack slot `%flag` and returns it.
+        The function around the body owns the stack slot `%flag`, of eight bytes, and returns it.
         """
         self.flagged = True
         seen = self.value("load i32, ptr %flag", "i32", 1)

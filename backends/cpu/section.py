@@ -30,7 +30,8 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
     strided = any(t.picked for t in nest.loads)
-    if strided or any(t.access != CONTIGUOUS for _, t in nest.stores):
+    gathers = any(i.row.gathers for i in nest.body)
+    if strided or gathers or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
     code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
     return native * 2 if code <= UNROLL_LIMIT else native
@@ -196,7 +197,7 @@ class Section:
     def _position(self, k: int, desc: TensorDesc) -> Value:
         """The elements of a counted operand; lanes past the last one repeat it."""
         if desc.access == INVARIANT:
-            return position(self.bodies[1], f"%row{k}")
+            return position(self.bodies[1], desc, f"%row{k}")
         places = Value("%places", "i64", self.lanes)
         return positions(self.bodies[2], desc, f"%q{k}", places, f"%st{k}")
 

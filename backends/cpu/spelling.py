@@ -13,6 +13,7 @@ import numpy as np
 from fuser.backends.cpu import conversion, floats
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.floats import Spelling
+from fuser.backends.cpu.gathers import gather
 from fuser.backends.cpu.integers import (
     floor_division,
     gcd,
@@ -226,6 +227,7 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "modf_fraction": {"f": floats.modf_fraction},
     "modf_integral": {"f": intrinsic("llvm.trunc")},
     "where": dict.fromkeys("biuf", _where),
+    "gather": dict.fromkeys("biuf", gather),
     "cast": dict.fromkeys("biuf", _cast_refused),
 }  # fmt: skip
 

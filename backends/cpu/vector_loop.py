@@ -51,7 +51,7 @@ class VectorLoop:
             (f"define {section.linkage}i32 @{section.name}(ptr %block, i64 %obegin, "
             "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
-            *(["  %flag = alloca i32", "  store i32 0, ptr %flag"] if flagged else []),
+            *(["  %flag = alloca i64", "  store i32 0, ptr %flag"] if flagged else []),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",

@@ -35,7 +35,7 @@ def get_register(b: Body, scalar: str, lanes: int, address: str, align: int = 1)
 def load_one(b: Body, desc: TensorDesc, address: str) -> Value:
     """One element as a scalar."""
     if desc.counted:
-        return position(b, address)
+        return position(b, desc, address)
     memory = conversion.MEMORY[desc.dtype]
     raw = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
     return conversion.from_memory(b, raw, desc.dtype)
@@ -86,10 +86,10 @@ def load(
     return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
 
 
-def position(b: Body, address: str) -> Value:
-    """The element of a counted operand: its address in elements."""
+def position(b: Body, desc: TensorDesc, address: str) -> Value:
+    """The element of a counted operand: its address, in elements where it is not located."""
     whole = b.value(f"ptrtoint ptr {address} to i64", "i64", 1)
-    return b.op("ashr", whole, b.iconst(whole, POSITION_SHIFT))
+    return whole if desc.located else b.op("ashr", whole, b.iconst(whole, POSITION_SHIFT))
 
 
 def positions(b: Body, desc: TensorDesc, address: str, places: Value, step: str) -> Value:
@@ -102,10 +102,14 @@ def positions(b: Body, desc: TensorDesc, address: str, places: Value, step: str)
         places: which elements, counted from the first.
         step: bytes from one element to the next one.
     """
-    first = b.splat(position(b, address), places.lanes)
+    first = b.splat(position(b, desc, address), places.lanes)
     if desc.access != CONTIGUOUS:
-        whole = b.op("ashr", Value(step, "i64", 1), b.constant_bits("i64", 1, POSITION_SHIFT))
+        whole = Value(step, "i64", 1)
+        if not desc.located:
+            whole = b.op("ashr", whole, b.constant_bits("i64", 1, POSITION_SHIFT))
         places = b.op("mul", places, b.splat(whole, places.lanes))
+    elif desc.located:
+        places = b.op("mul", places, b.iconst(places, 1 << POSITION_SHIFT))
     return b.op("add", first, places)
 
 

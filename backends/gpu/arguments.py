@@ -55,7 +55,7 @@ class Prepared:
         """
         self._function = function
         self._grid, self._block, self._shared = sizes
-        self._pack = struct.Struct(f"={pointers}Q").pack_into
+        self._pack = struct.Struct(f"={pointers}q").pack_into
         self._place = len(prefix)
         self._template = prefix + bytes(8 * pointers) + rest + bytes(8 * scalars)
         self._scalars = len(self._template) - 8 * scalars

@@ -99,7 +99,7 @@ class GpuBackend(Backend):
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""
-        return struct.pack(f"={len(pointers)}Q", *pointers) + rest
+        return struct.pack(f"={len(pointers)}q", *pointers) + rest
 
     def address(self, array: Any) -> int:
         """The address of the first element.

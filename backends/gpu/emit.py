@@ -259,12 +259,12 @@ class _Map(Section):
         for k, desc in enumerate(nest.loads):
             source, last = f"a.p{k} + o{k}{at}", f"left{at}, {self.alone(k)}"
             if desc.counted and desc.access != INVARIANT:
-                step = f"(Offset)a.s{k}" if self.is_strided(k) else cxx.itemsize(desc.dtype)
-                lines.append(f"count_places(x{k}{at}, {source}, {step}, left{at});")
+                step = f"(Offset)a.s{k}" if self.is_strided(k) else str(cxx.itemsize(desc.dtype))
+                lines.append(self.count(k, f"x{k}{at}", source, step, f"left{at}"))
             elif desc.access == CONTIGUOUS:
                 lines.append(f"load(x{k}{at}, {source}, {self.whole(k, left)}, {last});")
             elif desc.access != INVARIANT:
-                lines.append(f"gather(x{k}{at}, {source}, (Offset)a.s{k}, {last});")
+                lines.append(f"gather_lanes(x{k}{at}, {source}, (Offset)a.s{k}, {last});")
             elif nest.rank > 1:
                 lines.append(f"x{k}{at} = {self.fetch(k, f'a.p{k} + o{k}{at}')};")
         return lines

@@ -350,11 +350,11 @@ class Reduction(Section):
         if self.is_counted(k):
             along = self.operands[k].access == CONTIGUOUS
             step = str(cxx.itemsize(self.operands[k].dtype)) if along else self._step(k)
-            return f"count_places({name}, {address}, {step}, {left});"
+            return self.count(k, name, address, step, left)
         last = f"{left}, {self.alone(k)}"
         if self.operands[k].access == CONTIGUOUS:
             return f"load({name}, {address}, {self.whole(k, left)}, {last});"
-        return f"gather({name}, {address}, {self._step(k)}, {last});"
+        return f"gather_lanes({name}, {address}, {self._step(k)}, {last});"
 
     def _store(self, k: int, name: str, address: str, left: str) -> str:
         """Write a vector."""

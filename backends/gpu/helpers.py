@@ -87,10 +87,10 @@ INLINE void load(Lanes<T, N>& x, const char* from, bool whole, int left, bool al
 }
 """)
 
-_add("gather", """
+_add("gather_lanes", """
 // The first `left` of N elements that lie `step` bytes apart, the last one repeated.
 template <class T, int N, class Offset>
-INLINE void gather(Lanes<T, N>& x, const char* from, Offset step, int left, bool alone) {
+INLINE void gather_lanes(Lanes<T, N>& x, const char* from, Offset step, int left, bool alone) {
     #pragma unroll
     for (int j = 0; j < N; ++j)
         x.lane[j] = fetch<T>(from + (j < left ? j : left - 1) * step, alone);
@@ -129,6 +129,37 @@ INLINE void count_places(Lanes<long long, N>& x, const char* from, Offset step, 
     #pragma unroll
     for (int j = 0; j < N; ++j)
         x.lane[j] = place_at(from) + (j < left ? j : left - 1) * (long long)step / 8;
+}
+""")
+
+_add("address_of", """
+// The element of an operand that says where elements lie.
+INLINE long long address_of(const char* at) { return (long long)at; }
+""")
+
+_add("count_addresses", """
+// The first `left` of N addresses `step` bytes apart, the last one repeated.
+template <int N, class Offset>
+INLINE void count_addresses(Lanes<long long, N>& x, const char* from, Offset step, int left) {
+    #pragma unroll
+    for (int j = 0; j < N; ++j)
+        x.lane[j] = address_of(from) + (j < left ? j : left - 1) * (long long)step;
+}
+""")
+
+_add("bytes_to", """
+// Bytes from an axis's first element to that at an index, which may count from the end.
+INLINE long long bytes_to(bool& bad, long long index, long long length, long long stride) {
+    const long long place = index < 0 ? index + length : index;
+    bad |= (unsigned long long)place >= (unsigned long long)length;
+    return place * stride;
+}
+""")
+
+_add("read_at", """
+// What lies at an address; 0 where no index may be used any more.
+template <class T> INLINE T read_at(const bool& bad, long long address) {
+    return bad ? T() : *(const T*)address;
 }
 """)
 

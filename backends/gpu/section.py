@@ -15,9 +15,15 @@ from fuser.ir.specs import CONTIGUOUS, INVARIANT
 def is_flagged(nest: LoopNest) -> bool:
     """Whether the kernel may note a value for which NumPy raises or warns."""
     return any(
-        (i.row.raises and i.operand_dtype.startswith("int")) or (nest.checked and _warns(i))
+        _raises(i) or (nest.checked and _warns(i))
         for i in nest.body
     )
+
+
+def _raises(instruction: Instruction) -> bool:
+    """Whether NumPy raises for some operands."""
+    signed = instruction.operand_dtype.startswith("int")
+    return instruction.row.gathers or bool(instruction.row.raises and signed)
 
 
 def _warns(instruction: Instruction) -> bool:
@@ -81,8 +87,13 @@ class Section:
     def fetch(self, k: int, address: str) -> str:
         """Read one element."""
         if self.is_counted(k):
-            return f"place_at({address})"
+            return f"{'address_of' if self.operands[k].located else 'place_at'}({address})"
         return f"fetch<{cxx.MEMORY[self.operands[k].dtype]}>({address}, {self.alone(k)})"
+
+    def count(self, k: int, name: str, address: str, step: str, left: str) -> str:
+        """Fill a vector of an operand that has no memory."""
+        function = "count_addresses" if self.operands[k].located else "count_places"
+        return f"{function}({name}, {address}, {step}, {left});"
 
     def facts(self, steps: Sequence[str]) -> list[str]:
         """What a thread finds out once: which operands are aligned, which are an output too.
@@ -128,6 +139,8 @@ class Section:
         source, result = instruction.operand_dtype, instruction.dtype
         if instruction.row.converts:
             return cxx.convert(names[0], source, result)
+        if instruction.row.gathers:
+            return _gathered(names, result)
         expression = spell(instruction.op, source, result, names)
         if result in cxx.ROUNDED and instruction.op not in EXACT_IN_HALF:
             expression = f"{cxx.ROUNDED[result]}({expression})"
@@ -136,7 +149,7 @@ class Section:
     def checks(self, instruction: Instruction, result: str, names: list[str]) -> list[str]:
         """Note what NumPy would warn of: a result that is not finite, a zero divisor."""
         lines = []
-        if instruction.row.raises and instruction.operand_dtype.startswith("int"):
+        if _raises(instruction) and not instruction.row.gathers:
             lines.append(f"bad |= {names[1]} < 0;")
         if self.nest.checked and _warns(instruction):
             if "float" in instruction.dtype:
@@ -149,6 +162,14 @@ class Section:
     def is_reduction(self, number: int) -> bool:
         """Whether a numbered value is a reduction's result."""
         return number >= self.first and self.nest.body[number - self.first].row.reduction
+
+
+def _gathered(names: Sequence[str], dtype: str) -> str:
+    """An element at a computed place: indices, lengths and strides, then an address."""
+    *numbers, address = names
+    axes = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+    terms = [address, *(f"bytes_to(bad, {', '.join(axis)})" for axis in axes)]
+    return from_memory(f"read_at<{cxx.MEMORY[dtype]}>(bad, {' + '.join(terms)})", dtype)
 
 
 def defined(number: int, dtype: str, expression: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
+from fuser.base.errors import Unsupported
 from fuser.capture.opaque_tracing import call_named, update
-from fuser.numpy_functions import element_of_each_row, take_and_put
+from fuser.numpy_functions import element_of_each_row, gathers, take_and_put
 from fuser.tracing import selections
 from fuser.tracing.traced_array import TracedArray
 
@@ -17,6 +19,10 @@ def take(array: TracedArray, index: Any) -> Any:
     if not array.generic:
         found = take_and_put.taken(array, index)
         found = element_of_each_row.taken(array, index) if found is None else found
+        if found is not None:
+            return found
+        with contextlib.suppress(Unsupported):
+            found = gathers.taken(array, index)
         if found is not None:
             return found
     return call_named(array.tracing, "numpy.ndarray.__getitem__", (array, index), {})

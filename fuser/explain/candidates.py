@@ -12,6 +12,7 @@ from fuser.kernel_spec import KernelSpec
 from fuser.scheduling import verdicts
 from fuser.scheduling.clustering import KIND_BONUS, score_fusion
 from fuser.scheduling.inlining import through_views
+from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 
@@ -162,7 +163,7 @@ def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
     for group in (part for one in plan.groups for part in one.parts):
         for section in group.sections:
             stored = {
-                id(node): plan.realised[part.buffer]
+                id(value_of(node)): plan.realised[part.buffer]
                 for node, part in zip(section.load_nodes, section.loads, strict=True)
                 if part.buffer in plan.realised
             }

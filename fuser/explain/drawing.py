@@ -20,6 +20,7 @@ from fuser.ir.specs import is_counted
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Asked, Between, ElementLoop, LoopRegion, Program, Stage
 from fuser.scheduling import verdicts
+from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group, kept_buffers
@@ -171,8 +172,8 @@ def _add_plan(
             for part, node in zip(section.loads, section.load_nodes, strict=True):
                 if is_counted(part.buffer) or part.buffer in kept:
                     continue
-                name = key(part.buffer)
-                boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "argument", ""))
+                name, value = key(part.buffer), value_of(node)
+                boxes.setdefault(name, _value(name, label[id(value)], value, sizes, "argument", ""))
         for read in group_reads(group, held, sizes):
             for buffer, size in read.items():
                 place = (key(buffer), kernel)

@@ -14,7 +14,7 @@ from fuser.ir.graph import Node
 from fuser.ir.labels import argument_names, labels_of, short_line
 from fuser.ir.layouts import Layout
 from fuser.ir.specs import PartitionDesc
-from fuser.ir.views import Broadcast, Index, Part, Transpose, View
+from fuser.ir.views import Broadcast, Index, Measure, Part, Transpose, View
 from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
@@ -70,7 +70,13 @@ def describe_group(
             lines.append(f"  loops run by turns on some rows at a time; {kept} stays in the cache")
         for section in one.sections:
             pairs = zip(section.loads, section.load_nodes, strict=True)
-            reads = [spell(part, node, section.shape) for part, node in pairs]
+            reads = [
+                called.get(part.buffer, part.buffer) + "[…]"
+                if node.op.locates
+                else spell(part, node, section.shape)
+                for part, node in pairs
+                if not isinstance(node.payload, Measure)
+            ]
             writes = [
                 spell(part, nodes[part.buffer], section.shape) for _, part in section.stores
             ]

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from fuser.base.caches import memo
+from fuser.base.errors import ShapeError
 from fuser.base.host_expressions import rename_scalars, scalar_symbols
 from fuser.base.records import record
 from fuser.ir import dims
@@ -67,6 +68,10 @@ class Attribute:
     def renamed(self, names: Mapping[str, Dim]) -> Self:
         """The same with other symbols."""
         return self
+
+    def shapes(self, shapes: Sequence[Shape]) -> Sequence[Shape]:
+        """What broadcasts to a result's shape, given the operands' shapes."""
+        return shapes
 
 
 @record(eq=False)
@@ -140,6 +145,75 @@ class Axis(Attribute):
 
     def _spelled(self) -> str:
         return str(self.axis)
+
+
+@record(eq=False)
+class Places(Attribute):
+    """Where a gather reads: for each axis of what is read, by which index or along which axis.
+
+    Attributes:
+        axes: -1 - k for an axis whose position the k-th index gives; else the axis of the result
+            that it runs along.
+    """
+
+    axes: tuple[int, ...]
+
+    def _spelled(self) -> str:
+        return ", ".join(map(str, self.axes))
+
+    @property
+    def indexed(self) -> tuple[int, ...]:
+        """The axis of what is read that each index is of, in the order of the indices."""
+        found = {-1 - place: axis for axis, place in enumerate(self.axes) if place < 0}
+        return tuple(found[k] for k in range(len(found)))
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The other axes of what is read, in the order of the result's axes."""
+        axes = range(len(self.axes))
+        return tuple(sorted((k for k in axes if self.axes[k] >= 0), key=self.axes.__getitem__))
+
+    def inserted(self, rank: int) -> tuple[int, ...]:
+        """The axes of a result of some rank that no axis of what is read runs along."""
+        return tuple(axis for axis in range(rank) if axis not in self.axes)
+
+    def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        """What broadcasts to the result's shape.
+
+        Args:
+            shapes: of the indices, and of what is read.
+
+        Raises:
+            ShapeError: they are not what the axes say.
+        """
+        *found, table = shapes
+        rank = max((len(shape) for shape in found), default=0)
+        wanted = [*range(-len(found), 0), *self.kept_axes]
+        same = sorted(self.axes) == wanted and len(set(wanted)) == len(wanted) == len(table)
+        if not (found and same and all(axis < rank for axis in self.axes)):
+            raise ShapeError(f"gather: axes {self.text} of {dims.spell_shape(table)}")
+        kept = dict(zip(self.axes, table, strict=True))
+        return [*found, tuple(kept.get(axis, 1) for axis in range(rank))]
+
+    @property
+    def kept_axes(self) -> tuple[int, ...]:
+        """The axes of the result that axes of what is read run along, in order."""
+        return tuple(sorted(axis for axis in self.axes if axis >= 0))
+
+    def read(self, indices: Sequence[Any], table: Any, module: Any) -> Any:
+        """The elements of real arrays.
+
+        Raises:
+            IndexError: an index lies outside of its axis.
+        """
+        rank = max(index.ndim for index in indices)
+        entries = [
+            indices[-1 - place]
+            if place < 0
+            else module.arange(length).reshape((1,) * place + (-1,) + (1,) * (rank - place - 1))
+            for place, length in zip(self.axes, table.shape, strict=True)
+        ]
+        return table[tuple(entries)]
 
 
 @record(eq=False)
@@ -322,5 +396,6 @@ READERS: Mapping[str, Callable[[str], Attribute]] = {
     "positions": read_extent,
     "cast": read_cast,
     "concatenate": read_axis,
+    "gather": lambda text: Places(read_integers(text)),
     "update": read_region,
 }

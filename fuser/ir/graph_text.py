@@ -27,7 +27,7 @@ _LABEL = re.compile(r"%[0-9]+")
 _OPERATION = re.compile(rf"({_NAME})(.*)")
 _OPERANDS = re.compile(rf"( (%[0-9]+|{_NAME}))*")
 #: Rows that no text has: inputs are parameters, and the others are in planned graphs only.
-_LOWERED = frozenset("input scalar constant component from_components interleave".split())
+_LOWERED = frozenset("input scalar constant address component from_components interleave".split())
 #: What stands in the braces of an operation; numbers, lengths and dtypes are looked at when they
 #: are read. Other rows of the op table have none, those that reduce have axes.
 _TEXTS = {
@@ -35,6 +35,7 @@ _TEXTS = {
     "transpose": _AXES,
     "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
     "concatenate": r"[0-9]+",
+    "gather": rf"({_WHOLE}(, {_WHOLE})*)?",
     "positions": _LENGTHS,
     "reshape": _LENGTHS,
     "broadcast_to": _LENGTHS,

@@ -42,6 +42,9 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: Any) -> np.
     if op.shared and len(set(operands)) > 1:
         found = " and ".join(str(dtype) for dtype in operands)
         raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
+    if op.gathers and any(dtype != np.dtype(np.int64) for dtype in operands[:-1]):
+        found = ", ".join(str(dtype) for dtype in operands[:-1])
+        raise DtypeError(f"gather: indices are {found}; cast them to int64 first")
     if op.name in ("absolute", "real", "imag"):
         return component(operands[0])
     if op.name == "join_complex":
@@ -115,7 +118,7 @@ def result_shape(
     if op.reduction:
         return reduced_shape(op.name, shapes[0], payload.axes)
     if not op.structure:
-        return broadcast(op.name, shapes, equal)
+        return broadcast(op.name, payload.shapes(shapes), equal)
     if op.is_iota:
         return (payload.length,)
     if isinstance(payload, View):

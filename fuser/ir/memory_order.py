@@ -45,6 +45,8 @@ def memory_orders(
             continue
         if node.op.reduction:
             operands = [_without(operands[0], node.payload.axes, node)]
+        if node.op.gathers:
+            operands = operands[:-1]
         given = [(layout.shape, layout.strides) for layout in operands]
         copied = node.payload.order if node.op.converts else ""
         if copied and node.payload.like:

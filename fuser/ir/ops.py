@@ -40,7 +40,8 @@ class Op:
         heavy: costs tens of instructions an element: not worth computing twice.
         slow: a root, quotient or remainder: tens of cycles, in one instruction or few.
         structure: moves or names data and computes nothing.
-        raises: NumPy raises for some values, so the kernel must check them.
+        raises: kinds of dtypes for some values of which NumPy raises, so the kernel must check
+            them.
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
         converts: gives its operand's elements in another dtype.
         reduction: combines elements along axes; its meaning takes the axes as second argument.
@@ -70,6 +71,8 @@ class Op:
         repeats: a view with stride 0 along an axis: one element is seen many times.
         slices: a view of a range of one axis; what passes make of an index.
         reorders: a view whose strides may be sorted otherwise than its operand's.
+        locates: of where elements lie, and not of the elements: see `Address` and `Measure`.
+        gathers: reads its last operand at places that the others compute: see `Places`.
     """
 
     name: str
@@ -83,7 +86,7 @@ class Op:
     heavy: bool = False
     slow: bool = False
     structure: bool = False
-    raises: bool = False
+    raises: str = ""
     shared: bool = True
     converts: bool = False
     reduction: bool = False
@@ -112,6 +115,8 @@ class Op:
     repeats: bool = False
     slices: bool = False
     reorders: bool = False
+    locates: bool = False
+    gathers: bool = False
 
     def dtypes(self) -> tuple[str, ...]:
         """Names of the operand dtypes that the row admits."""
@@ -305,7 +310,7 @@ _ROWS = (
     Op("floor_divide", 2, np.floor_divide, "iuf", divides=True, slow=True),
     Op("remainder", 2, np.remainder, "iuf", divides=True, slow=True),
     Op("fmod", 2, np.fmod, "iuf", divides=True, slow=True, library="fmod"),
-    Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True, library="pow"),
+    Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises="iu", library="pow"),
     Op("negative", 1, np.negative, "iuf"),
     Op("positive", 1, np.positive, "iuf"),
     Op("absolute", 1, np.absolute, "biuf", never_negative_zero=True),
@@ -398,6 +403,8 @@ _ROWS = (
     # choice and conversion
     Op("where", 3, _where, "biuf", shared=False),
     Op("cast", 1, np.asarray, "biuf", converts=True),
+    # an index for each axis that is indexed, then what is read
+    Op("gather", -1, _refuse, "biuf", shared=False, raises="biuf", slow=True, gathers=True),
     # complex numbers: on backends that have them
     Op("real", 1, np.real, "c"),
     Op("imag", 1, np.imag, "c"),
@@ -423,6 +430,8 @@ _ROWS = (
     # made for backends without complex numbers: a part of one, some bytes on; both stored as one
     _structure("component", 1),
     _structure("from_components", 2, joins=True, pairs=True),
+    # made by scheduling: what `Address` and `Stride` show
+    _structure("address", 1, result="int64", locates=True),
     # made by passes: "axis; start; stop" or "axis; start; stop; step"
     _structure("part", 1, "biuf", slices=True),
     _structure("concatenate", -1, "biuf", np.concatenate, joins=True, concatenates=True),
@@ -458,7 +467,9 @@ PARTS = ("real", "imag", "conjugate", "join_complex")
 def elementwise() -> Iterator[Op]:
     """The rows that compute an element from elements, on every backend."""
     return (
-        row for row in _ROWS if not (row.structure or row.reduction or row.name in PARTS)
+        row
+        for row in _ROWS
+        if not (row.structure or row.reduction or row.gathers or row.name in PARTS)
     )
 
 

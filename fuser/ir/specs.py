@@ -26,6 +26,7 @@ class TensorDesc:
         beside: in a reduction of rows, its stride's class along the last loop that is kept.
         counted: there is no memory: an element's value is its address divided by its size, and
             the addresses start at 0.
+        located: it is counted, and an element's value is its address.
     """
 
     dtype: str
@@ -33,10 +34,12 @@ class TensorDesc:
     steady: bool = False
     beside: str = ""
     counted: bool = False
+    located: bool = False
 
     def __str__(self) -> str:
         """`float32 contiguous`."""
-        return f"{self.dtype} {self.access}{' counted' if self.counted else ''}"
+        memory = " located" if self.located else " counted" if self.counted else ""
+        return f"{self.dtype} {self.access}{memory}"
 
     @property
     def picked(self) -> bool:
@@ -97,9 +100,16 @@ def access_class(stride: int, itemsize: int) -> str:
     return INVARIANT if stride == 0 else STRIDED
 
 
-def desc_of(dtype: np.dtype[Any], stride: int, counted: bool = False) -> TensorDesc:
+def desc_of(
+    dtype: np.dtype[Any], stride: int, counted: bool = False, located: bool = False
+) -> TensorDesc:
     """The TensorDesc of an operand with this innermost stride in bytes."""
-    return TensorDesc(dtype_name(dtype), access_class(stride, dtype.itemsize), counted=counted)
+    access = access_class(stride, dtype.itemsize)
+    return TensorDesc(dtype_name(dtype), access, counted=counted or located, located=located)
+
+
+#: The buffer of numbers that say how an array lies: it has no memory.
+MEASURES = "positions()"
 
 
 def counted_name(length: str) -> str:

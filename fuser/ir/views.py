@@ -67,6 +67,11 @@ class View(Attribute):
         """What a node of it has besides the operation."""
         return self
 
+    @property
+    def drops(self) -> bool:
+        """Whether some elements may not be seen."""
+        return False
+
     def shape(self, shape: Shape) -> Shape:
         """The shape that is seen of an array of a shape.
 
@@ -164,6 +169,11 @@ class Index(View):
     def entries(self) -> list[int | slice]:
         """The entries that axes of the array have."""
         return [part for part in self.parts if part is not None]
+
+    @property
+    def drops(self) -> bool:
+        """It does but for whole axes, turned round or not."""
+        return any(part not in (FULL, _BACKWARDS) for part in self.entries)
 
     @property
     def only_inserts(self) -> bool:
@@ -527,6 +537,7 @@ class Part(View):
     """The elements at start, start + step, … below stop along one axis: symbolic lengths."""
 
     op = "part"
+    drops = True
     axis: int
     start: Dim
     stop: Dim
@@ -603,6 +614,7 @@ class Diagonal(View):
     """The diagonal of the first two axes, as the last one; `writable` where it may be written."""
 
     op = "diagonal"
+    drops = True
     writable: bool = False
 
     def _spelled(self) -> str:
@@ -678,6 +690,60 @@ class Component(View):
     def seen(self, seen: Seen) -> Seen | None:
         """All axes."""
         return changed(seen, box=None)
+
+
+@record(eq=False)
+class Address(View):
+    """Where elements lie, as numbers: the first ones along the axes that are left out.
+
+    Attributes:
+        kept: axes of the array, in the order in which they are seen.
+    """
+
+    op = "address"
+    kept: tuple[int, ...]
+
+    def _spelled(self) -> str:
+        return ", ".join(map(str, self.kept))
+
+    def shape(self, shape: Shape) -> Shape:
+        """The lengths of the axes that are kept."""
+        return tuple(shape[axis] for axis in self.kept)
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """The strides of the axes that are kept."""
+        return Layout(
+            layout.offset,
+            tuple(layout.shape[axis] for axis in self.kept),
+            tuple(layout.strides[axis] for axis in self.kept),
+            self.shape(layout.symbolic),
+            tuple(layout.repeated[axis] for axis in self.kept),
+        )
+
+
+@record(eq=False)
+class Measure(View):
+    """A number that says how an array lies along an axis: its length, or its stride in bytes."""
+
+    op = "measure"
+    axis: int
+    what: str
+
+    def _spelled(self) -> str:
+        return f"{self.axis} {self.what}"
+
+    def __str__(self) -> str:
+        """`.stride(0)`."""
+        return f".{self.what}({self.axis})"
+
+    def shape(self, shape: Shape) -> Shape:
+        """One number."""
+        return ()
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """No memory: the number is where it would lie."""
+        numbers = layout.shape if self.what == "length" else layout.strides
+        return Layout(numbers[self.axis], (), (), (), ())
 
 
 # -- text -----------------------------------------------------------------------------------

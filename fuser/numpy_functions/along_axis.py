@@ -14,6 +14,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims
 from fuser.ir.function_table import handles
 from fuser.ir.graph import Node, make_constant
+from fuser.numpy_functions import gathers
 from fuser.numpy_functions.array_functions import unless
 from fuser.numpy_functions.element_of_each_row import _is_memory
 from fuser.tracing.counting import counted
@@ -24,10 +25,10 @@ from fuser.tracing.traced_array import TracedArray
 
 @handles(np.take_along_axis)
 def _take(tracing: Tracing, arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """np.take_along_axis of one place of each row."""
+    """np.take_along_axis; of one place of each row of what is computed, without storing it."""
     place = _place(tracing, arr, indices, axis)
     if place is None:
-        raise Unsupported("unsupported-function", "np.take_along_axis", "no fused form")
+        return gathers.along_axis(arr, indices, axis)
     kind = arr.dtype.kind
     least = False if kind == "b" else -np.inf if kind == "f" else np.iinfo(arr.dtype).min
     others = make_constant(least, arr.dtype)

@@ -148,12 +148,10 @@ def _assign_along(x: TracedArray, index: tuple[Any, ...], value: Any) -> bool:
     return True
 
 
-@handles(np.take)
-def _take(
-    tracing: Tracing, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
+def take(
+    tracing: Tracing, x: TracedArray, indices: Any, axis: Any, out: Any, mode: str
 ) -> Any:
     """np.take at places that are written in the code."""
-    x = _array(tracing, a)
     single = type(indices) is int
     places = [indices] if single else constant_places(indices)
     if places is None or out is not None or mode != "raise":

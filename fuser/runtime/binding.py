@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import Backend
+from fuser.base.errors import Unsupported
 from fuser.base.records import changed, record
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.layouts import Layout
 from fuser.ir.memory_order import all_c_order, memory_orders
-from fuser.ir.specs import PartitionDesc, counted_length, is_counted
-from fuser.ir.views import Chain, Component, Part, View
+from fuser.ir.specs import MEASURES, PartitionDesc, counted_length, is_counted
+from fuser.ir.views import Address, Chain, Component, Measure, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.row_tile_binding import Blocks, blocks_of, row_order
 from fuser.runtime.symbolic import value_of
@@ -216,8 +217,12 @@ class Layouts:
                 layout = view.layout(layout, self.sizes)
             except layouts.NeedsCopy:
                 prefix = part.views[: place + 1]
+                if any(isinstance(view, Address) for view in prefix):
+                    raise Unsupported("unsupported-layout", "indexing", "a reshape of it") from None
                 name, layout = self._copy(part.buffer, prefix, layout, view)
                 moves = []
+        if any(isinstance(view, Measure) for view in part.views):
+            name, moves = MEASURES, []
         if moves:
             here = sum(dims.evaluate(index, self.sizes) * step for index, step in moves)
             layout = changed(layout, offset=layout.offset - here, moves=tuple(moves))

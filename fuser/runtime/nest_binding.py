@@ -108,7 +108,7 @@ def _collapsed(
     spec = SectionSpec(
         len(lengths),
         tuple(
-            desc_of(node.dtype, s[-1], is_counted(name))
+            desc_of(node.dtype, s[-1], is_counted(name), node.op.locates)
             for node, s, (name, _) in zip(nodes, strides, found, strict=True)
         ),
     )
@@ -178,7 +178,8 @@ def _bind_reduction(
             _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())
             if row and kept
             else "",
-            is_counted(name),
+            is_counted(name) or node.op.locates,
+            node.op.locates,
         )
         for node, kept, inner, (name, _) in zip(nodes, rows, along, found, strict=True)
     )
@@ -249,7 +250,11 @@ def _leading(
     section: Section, found: Sequence[tuple[str, Layout]], itemsizes: Sequence[int]
 ) -> tuple[list[Layout], list[int]]:
     """The operands whose memory decides the order of a reduction's loops: loads, if any."""
-    loads = [k for k in range(len(section.loads)) if not is_counted(found[k][0])]
+    loads = [
+        k
+        for k, node in enumerate(section.load_nodes)
+        if not (node.op.locates or is_counted(found[k][0]))
+    ]
     chosen = loads or range(len(found))
     return [found[k][1] for k in chosen], [itemsizes[k] for k in chosen]
 
@@ -267,6 +272,8 @@ def _running_on(
         return replaced
     for k, part in enumerate(section.loads):
         name, layout = found[k]
+        if section.load_nodes[k].op.locates:
+            continue
         strides = run_strides(layout, itemsizes[k], shape)
         axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
         ordered = axes == sorted(axes)

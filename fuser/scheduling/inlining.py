@@ -55,7 +55,7 @@ def stored_values(graph: Graph, mode: str) -> dict[int, str]:
         graph: rewritten and decomposed.
         mode: "fused" or "unfused".
     """
-    reasons: dict[int, str] = {}
+    reasons = _gathered(graph)
     if mode == "unfused":
         for node in graph.nodes:
             if computes(node) and not _cast_inside(node):
@@ -182,6 +182,12 @@ def _disjoint(one: Sequence[slice | int | None], two: Sequence[slice | int | Non
                 if min(starts) >= 0 and (starts[0] - starts[1]) % steps[0]:
                     return True
     return False
+
+
+def _gathered(graph: Graph) -> dict[int, str]:
+    """What is read at computed places: any element may be needed at any time."""
+    tables = (through_views(node.args[-1]) for node in graph.nodes if node.op.gathers)
+    return {id(table): "gathered" for table in tables if table.args}
 
 
 # -- joining --------------------------------------------------------------------------------

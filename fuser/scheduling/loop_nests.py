@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
@@ -13,7 +15,7 @@ from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
 from fuser.ir.specs import PartitionDesc, counted_name
 from fuser.ir.view_chains import compose, insert_axes, spans
-from fuser.ir.views import Broadcast, Chain, Component, Reshape
+from fuser.ir.views import Address, Broadcast, Chain, Component, Measure, Reshape
 
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]
@@ -70,6 +72,11 @@ class Section:
         if value < len(self.leaves):
             return self.leaves[value]
         return self.steps[value - len(self.leaves)].node
+
+
+def value_of(load_node: Node) -> Node:
+    """The value that a nest reads: what lies at an address that it computes with is read there."""
+    return load_node.args[0] if load_node.op.locates else load_node
 
 
 class RealiseError(Exception):
@@ -290,7 +297,9 @@ class SectionMaker:
         The nest is made again without it, so nothing behind it is looked at in that way: what is
         seen in two ways at each of k steps would be seen in 2 ** k.
         """
-        if id(node) not in self.own or self.seen_own.setdefault(id(node), views) == views:
+        if id(node) not in self.own:
+            return False
+        if not _locates(views) and self.seen_own.setdefault(id(node), views) == views:
             return False
         self.apart.add(id(node))
         return True
@@ -316,6 +325,8 @@ class SectionMaker:
             if not spans(node.shape, views, self.shape, self.axes):
                 raise RealiseError(node, "reduction-elsewhere")
             return [(operand, ())]
+        if node.op.gathers and any(view.drops for view in views):
+            raise RealiseError(node, "gathered-part")
         return operands_through(node, views)
 
     def _is_ours(self, node: Node) -> bool:
@@ -415,8 +426,16 @@ class SectionMaker:
         return found
 
 
+def _locates(views: Chain) -> bool:
+    """Whether views show where elements lie."""
+    return any(isinstance(view, (Address, Measure)) for view in views)
+
+
 def _element(node: Node, views: Chain) -> Node:
-    """What is read of a stored value: it, or a part of its complex numbers."""
+    """What is read of a stored value: it, a part of its complex numbers, or where it lies."""
+    for view in views:
+        if isinstance(view, (Address, Measure)):
+            return intern(op("address"), (node,), node.shape, np.dtype(np.int64), view)
     if not views or not isinstance(views[0], Component):
         return node
     return intern(op("component"), (node,), node.shape, component(node.dtype), views[0])
@@ -441,6 +460,8 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
             chain = ()  # there and back again
         return [(arg, chain)]
     found: list[tuple[Node, Chain]] = []
+    if node.op.gathers:
+        return _gathered(node, views)
     for arg in node.args:
         if is_leaf(arg):
             found.append((arg, ()))
@@ -449,3 +470,23 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         else:
             found.append((arg, compose((Broadcast(node.shape),), views)))
     return found
+
+
+def _gathered(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
+    """What the kernel of a gather takes: index, length and stride of each axis, and an address.
+
+    The address is that of the first element along the axes that are indexed. What is read has to
+    be stored.
+    """
+    *indices, table = node.args
+    wide: Chain = compose((Broadcast(node.shape),), views)
+    found: list[tuple[Node, Chain]] = []
+    for index, axis in zip(indices, node.payload.indexed, strict=True):
+        seen = views if index.shape == node.shape else wide
+        found.append((index, () if is_leaf(index) else seen))
+        found += ((table, (Measure(axis, what), *wide)) for what in ("length", "stride"))
+    first: Chain = (Address(node.payload.kept),)
+    if node.payload.kept:
+        rank = len(node.shape)
+        first = (*first, insert_axes(rank, node.payload.inserted(rank)))
+    return [*found, (table, (*first, *wide))]

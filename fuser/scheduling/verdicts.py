@@ -17,6 +17,8 @@ VERDICTS: dict[str, str] = {
     "costly-shared": "costly and needed by several kernels: stored once instead of computed again",
     "many-stages": "needed by many reductions one after another: stored, not computed for each",
     "many-views": "seen through many views: stored once instead of computed again",
+    "gathered": "read at computed places: all of it is written first",
+    "gathered-part": "read at computed places, and part of it is used: all places are checked",
     "joined": "joined, then used: the parts are written into one buffer first",
     "memory": "stored so that what it needs can be freed: less is held at once",
     "read-before": "written into an argument that is read until then: stored aside, then copied",

@@ -98,7 +98,7 @@ def spread(x: TracedArray) -> tuple[TracedArray, TracedArray] | None:
 def _elementwise(node: Node) -> bool:
     """Whether a node computes each element from those of its operands, and never raises."""
     row = node.op
-    raises = row.raises and node.dtype.kind != "f"
+    raises = node.dtype.kind in row.raises
     return bool(node.args) and not (row.structure or row.reduction or raises)
 
 

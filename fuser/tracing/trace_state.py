@@ -217,7 +217,7 @@ class Tracing(Lengths):
             shape = infer.result_shape(row, shapes, payload, equal)
             self.hold_not_negative(shape)
         else:
-            shape = self.broadcast(name, shapes)
+            shape = self.broadcast(name, payload.shapes(shapes))
         made = intern_node(row, tuple(args), shape, dtype, payload)
         line = self.lines.get(id(made))
         if line is None:

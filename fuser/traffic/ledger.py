@@ -10,6 +10,7 @@ from fuser.ir.graph import Graph, Node
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
 from fuser.scheduling import arithmetic, verdicts
+from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes, held_by
@@ -161,7 +162,7 @@ def _crossings(plan: Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
                 reads.setdefault(name, []).append((number, size))
         for section in group.sections:
             for part, node in zip(section.loads, section.load_nodes, strict=True):
-                nodes.setdefault(part.buffer, node)
+                nodes.setdefault(part.buffer, value_of(node))
         for name, size in group_writes(group, held, sizes).items():
             written[name] = (number, written.get(name, (0, 0))[1] + size)
     stored = {buffer.name for buffer in plan.temporaries}

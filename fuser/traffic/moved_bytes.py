@@ -9,7 +9,7 @@ from typing import Any
 from fuser.ir import dims, layouts
 from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
-from fuser.ir.views import Chain, Reshape
+from fuser.ir.views import Chain, Measure, Reshape
 from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
@@ -77,6 +77,11 @@ def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
     for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
         if is_counted(part.buffer):
             continue
+        if node.op.locates:
+            most.setdefault(part.buffer, 1)
+            more = 0 if isinstance(node.payload, Measure) else gathered_bytes(node, section, sizes)
+            read[part.buffer] = read.get(part.buffer, 0) + more
+            continue
         whole = elements_of(node, sizes) * node.dtype.itemsize
         most[part.buffer] = max(times, most.get(part.buffer, 1))
         place, size = _seen(part.views, node, sizes)
@@ -85,6 +90,19 @@ def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
         seen = read.get(part.buffer, 0) + max(times - before, 0) * size
         read[part.buffer] = min(seen, most[part.buffer] * whole)
     return read
+
+
+def gathered_bytes(node: Node, section: Section, sizes: Mapping[str, int]) -> int:
+    """Bytes that a nest reads at computed places of a buffer: no more than it has.
+
+    Args:
+        node: the address of the first element.
+        section: the nest.
+        sizes: lengths by symbol.
+    """
+    (table,) = node.args
+    count = dims.evaluate(dims.product(section.shape), sizes)
+    return min(count, elements_of(table, sizes)) * table.dtype.itemsize
 
 
 def section_writes(

@@ -30,7 +30,7 @@ def turned(nest: LoopNest) -> LoopNest:
 
     def beside(desc: TensorDesc) -> TensorDesc:
         steady = desc.access == INVARIANT
-        return TensorDesc(desc.dtype, desc.beside, steady, counted=desc.counted)
+        return changed(desc, access=desc.beside, steady=steady, beside="")
 
     return changed(
         nest,
@@ -65,7 +65,7 @@ def lengthwise(nest: LoopNest) -> LoopNest:
 
     def along(desc: TensorDesc) -> TensorDesc:
         access = INVARIANT if desc.steady else STRIDED
-        return TensorDesc(desc.dtype, access, counted=desc.counted)
+        return changed(desc, access=access, steady=False, beside="")
 
     return changed(
         nest,

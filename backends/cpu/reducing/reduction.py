@@ -75,7 +75,7 @@ class Frame:
         b.line("ret i32 %status" if b.flagged else "ret i32 0")
         lines = [*self.scratch, *b.lines]
         if b.flagged:
-            lines = ["  %flag = alloca i32", "  store i32 0, ptr %flag", *lines]
+            lines = ["  %flag = alloca i64", "  store i32 0, ptr %flag", *lines]
             lines.insert(len(lines) - 1, "  %status = load i32, ptr %flag")
         head = (
             f"define {self.linkage}i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "

@@ -29,7 +29,7 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bo
         steps: costs of a body at most, and vectors.
         by_stage: whether running values of one stage are in registers at once, not of all.
     """
-    if any(desc.picked for desc in nest.loads):
+    if any(desc.picked for desc in nest.loads) or any(i.row.gathers for i in nest.body):
         return 1
     stages = stages_of(nest)
     wide = next((vectors for limit, vectors in steps if stages.cost <= limit), 1)

@@ -14,7 +14,7 @@ from fuser.backends.cpu.body import BASELINE, Body, Module, Value
 from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.spelling import SPELLING, spell
 from fuser.base.errors import Unsupported
-from fuser.ir.ops import DTYPES, elementwise
+from fuser.ir.ops import DTYPES, TABLE, elementwise
 from tests.backends.cases import operand_dtypes
 from tests.backends.cpu.table_modules import table_text, undefined_symbols
 from tests.tree import ROOT
@@ -33,6 +33,7 @@ def test_every_row_is_spelled_for_every_kind_that_it_admits() -> None:
         op.name: {np.dtype(dtypes[-1]).kind for dtypes in operand_dtypes(op)}
         for op in elementwise()
     }
+    rows |= {row.name: set(row.kinds) for row in TABLE.values() if row.gathers}
     assert {name: set(kinds) for name, kinds in SPELLING.items()} == rows
 
 

@@ -37,6 +37,7 @@ def _black_scholes(price: Any, strike: Any, years: Any) -> Any:
 _LONG = numbers(5003)
 _TABLE = numbers(37, 53)
 _CUBE = numbers(6, 7, 9)
+_PLACES = np.random.default_rng(3).integers(-5003, 5003, 3000)
 
 PROGRAMS: dict[str, Program] = {
     "axpy": (lambda x, y: 2.5 * x + y, (_LONG, _LONG[::-1].copy())),
@@ -55,6 +56,15 @@ PROGRAMS: dict[str, Program] = {
     "laplacian": (_laplacian, (_TABLE,)),
     "three-axes": (lambda x, y: x * y + 1, (_CUBE, _CUBE[:, :1])),
     "three-axes-permuted": (lambda x, y: x + y, (_CUBE, numbers(9, 6, 7).transpose(1, 2, 0))),
+    "gathered": (lambda x, i: x[i] * 2 + x[i // 2], (_LONG, _PLACES)),
+    "gathered-strided": (lambda x, i: x[::-3][i // 3], (_LONG, _PLACES[::2])),
+    "gathered-rows": (lambda x, i: x[i % 37] + 1, (_TABLE, _PLACES)),
+    "gathered-twice": (lambda x, i, j: x.T[i % 53, j % 37] > 1, (_TABLE, _PLACES, _PLACES)),
+    "gathered-halves": (lambda x, i: x.astype("float16")[i] * 2, (_LONG, _PLACES)),
+    "gathered-sums": (lambda x, i: x[i.reshape(30, -1)].max(axis=1), (_LONG, _PLACES)),
+    "gathered-along": (
+        lambda x, i: np.take_along_axis(x, i[:370].reshape(37, 10) % 53, axis=1), (_TABLE, _PLACES)
+    ),
     "four-axes": (lambda x, y: x - y, (numbers(2, 3, 4, 5), numbers(2, 1, 4, 1))),
     "several-loops": (lambda x, y: (x + 1, y * 2, x[:5] * y[:5]), (_LONG, _TABLE[:, 0])),
     "joined": (lambda x, y: np.concatenate([x * 2, y + 1]), (_LONG, _LONG[:77])),

@@ -140,6 +140,7 @@ np.vdot(v, w)
 np.vsplit(x, 2)[0]
 np.vstack([v, w])
 np.zeros_like(x)
+np.take_along_axis(x, h.astype(int) % 6, 0)
 """.strip().splitlines()
 
 BETWEEN = """
@@ -198,7 +199,6 @@ np.setdiff1d(v, w)
 np.setxor1d(v, w)
 np.sort(v)
 np.sort_complex(v)
-np.take_along_axis(x, h.astype(int) % 6, 0)
 np.tril_indices_from(q)[0]
 np.trim_zeros(v)
 np.triu_indices_from(q)[0]

@@ -1,0 +1,157 @@
+"""Elements at places that arrays say: `x[i]`, `x[i, j]`, np.take, np.take_along_axis.
+
+Kernels compute the indices, check them and read the elements where they are used. An index beyond
+its axis ends the call in NumPy, before anything is written: NumPy raises its IndexError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import ShapeError, Unsupported
+from fuser.ir.attributes import Places
+from fuser.ir.function_table import handles
+from fuser.ir.graph import Node
+from fuser.ir.views import Index, Transpose
+from fuser.numpy_functions import take_and_put
+from fuser.numpy_functions.array_functions import _array as array_of
+from fuser.tracing.indices import normal_axis
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+
+
+def taken(x: TracedArray, index: Any) -> Any:
+    """`x[i]`, `x[:, i]`, `x[i, j]` and `x[i, 0]` of arrays of integers; None for other indices."""
+    given = index if isinstance(index, tuple) else (index,)
+    if not is_table(x) or any(part is None for part in given):
+        return None
+    dots = [k for k, part in enumerate(given) if part is Ellipsis]
+    used = len(given) - len(dots)
+    if used > x.ndim or len(dots) > 1:
+        return None
+    if dots:
+        rest = (slice(None),) * (x.ndim - used)
+        given = (*given[: dots[0]], *rest, *given[dots[0] + 1 :])
+    whole = [type(part) is slice and part == slice(None) for part in given]
+    single = [type(part) is int for part in given]
+    axes = [axis for axis in range(len(given)) if not (whole[axis] or single[axis])]
+    arrays = [integers(x.tracing, given[axis]) for axis in axes]
+    if not arrays or any(array is None for array in arrays):
+        return None
+    if any(single):
+        if any(whole) or len(given) < x.ndim:  # its axes would be moved
+            return None
+        x = x[tuple(part if type(part) is int else slice(None) for part in given)]
+        axes = list(range(x.ndim))
+    if len(axes) == x.ndim:
+        return gathered(x, arrays, Places(tuple(-1 - k for k in axes)))
+    if len(axes) != 1 or arrays[0].ndim != 1:  # NumPy's memory order follows other rules
+        return None
+    return along(x, arrays[0], axes[0], moved=True)
+
+
+@handles(np.take)
+def _take(
+    tracing: Tracing, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    """np.take of places that an array says, or the code."""
+    index = integers(tracing, indices)
+    x = array_of(tracing, a)
+    if index is None:
+        return take_and_put.take(tracing, x, indices, axis, out, mode)
+    if out is not None or not is_table(x) or mode not in ("raise", "clip", "wrap"):
+        raise Unsupported("unsupported-argument", "np.take", "out=, or another dtype or mode")
+    if axis is None:
+        x, axis = x.ravel(), 0
+    place = normal_axis(axis, x.ndim)
+    number: Any = index.astype(np.int64, copy=False)
+    length: Any = x._length(x.dims[place])
+    if mode == "clip":
+        number = np.minimum(np.maximum(number, 0), length - 1)
+    elif mode == "wrap":
+        number = number % length
+    found = along(x, number, place, moved=False)
+    return tracing.wrap(tracing.own(found.node, x.dtype, "C"))
+
+
+def along_axis(x: Any, index: Any, axis: Any) -> Any:
+    """np.take_along_axis.
+
+    Raises:
+        Unsupported: NumPy has other arrays, or raises.
+    """
+    plain = is_table(x) and type(axis) is int and -x.ndim <= axis < x.ndim
+    numbers = integers(x.tracing, index) if plain else None
+    if numbers is None or numbers.ndim != x.ndim:
+        raise Unsupported("unsupported-function", "np.take_along_axis", "no fused form")
+    place = normal_axis(axis, x.ndim)
+    return gathered(x, [numbers], Places(tuple(-1 if k == place else k for k in range(x.ndim))))
+
+
+def integers(tracing: Tracing, index: Any) -> Any:
+    """An index as an array of integers of 64 bits; None for any other index."""
+    if type(index) is np.ndarray and index.ndim and index.dtype.kind in "iu":
+        index = tracing.operand(index)
+    if not isinstance(index, TracedArray) or index.generic or not index.ndim:
+        return None
+    if index.dtype.kind not in "iu" or index.dtype == np.uint64:
+        return None
+    return index
+
+
+def is_table(x: Any) -> bool:
+    """Whether an array has elements that kernels can read at computed places."""
+    if not isinstance(x, TracedArray) or x.generic or not x.ndim or x.dtype.kind not in "biuf":
+        return False
+    node = x.node
+    while node.op.structure and node.args and not node.op.joins:
+        node = node.args[0]
+    return not (node.op.is_iota or node.op.uniform)
+
+
+def along(x: TracedArray, index: TracedArray, axis: int, *, moved: bool) -> Any:
+    """Elements along one axis: the index's axes stand in its place.
+
+    Args:
+        x: what is read.
+        index: of at least one axis.
+        axis: of `x`, counted from the front.
+        moved: they are the outermost ones in memory, as of `x[:, i]`.
+    """
+    rank, own = index.ndim, x.ndim - 1
+    first = 0 if moved else axis
+    before = [k if k < first else k + rank for k in range(own)]
+    places = Places((*before[:axis], -1, *before[axis:]))
+    lead = (None,) * (0 if moved else axis)
+    widened = _view(x.tracing, index, (*lead, *(slice(None),) * rank, *(None,) * (own - len(lead))))
+    found = gathered(x, [widened], places)
+    if not moved or not axis:
+        return found
+    order = (*range(rank, rank + axis), *range(rank), *range(rank + axis, rank + own))
+    return x.tracing.wrap(x.tracing.node("transpose", [found.node], Transpose(order)))
+
+
+def _view(tracing: Tracing, index: TracedArray, parts: Sequence[slice | None]) -> Any:
+    """An index with axes put in."""
+    view = Index.of_parts(parts)
+    if not view.parts:
+        return index
+    return tracing.wrap(tracing.node("index", [index.node], view))
+
+
+def gathered(x: TracedArray, indices: Sequence[Any], places: Places) -> Any:
+    """What a gather reads.
+
+    Raises:
+        Unsupported: shapes do not broadcast, which NumPy says in its own words.
+    """
+    tracing = x.tracing
+    numbers: list[Node] = [tracing.cast(index.node, np.int64) for index in indices]
+    try:
+        made = tracing.node("gather", [*numbers, x.node], places)
+    except ShapeError as error:
+        raise Unsupported("unsupported-argument", "indexing", str(error)) from None
+    return tracing.wrap(made)
