@@ -52,18 +52,18 @@ CELLS = [
     for elements in (1 << 12, 1 << 14, 1 << 16, 1 << 18)
 ]
 CHEATS = (
-    "Remembering", "RememberingAddresses", "RememberingValues", "Skipping", "Background", "Lazy",
-    "Wrong", "Overwriting",
+    "remembering", "remembering_addresses", "remembering_values", "skipping", "background", "lazy",
+    "wrong", "overwriting",
 )
 MORE_CHEATS = (
-    "StaleBuffer", "InPlace", "LowerPrecision", "JustWithin", "LazyArray", "ViewOfInput",
-    "OtherDtype", "OtherShape", "OtherOrder", "SameBuffer", "HalfLater", "Ring", "Restless",
-    "RareNan", "ByAddress", "Promised",
+    "stale_buffer", "in_place", "lower_precision", "just_within", "lazy_array", "view_of_input",
+    "other_dtype", "other_shape", "other_order", "same_buffer", "half_later", "ring", "restless",
+    "rare_nan", "by_address", "promised",
 )
 SLY_CHEATS = (
-    "KnowsTheCaller", "KnowsTheCollector", "KnowsTheRhythm", "KnowsTheCount", "EndsTheLoop",
-    "WorksWhileConverting", "RemembersWhileConverting", "WorksWhileFetched", "OtherClass",
-    "SlowsNumpy", "SlowsTheClock",
+    "KnowsTheCaller", "KnowsTheCollector", "KnowsTheRhythm", "KnowsTheCount", "ends_the_loop",
+    "WorksWhileConverting", "RemembersWhileConverting", "WorksWhileFetched", "other_class",
+    "slows_numpy", "slows_the_clock",
 )
 LARGE = CellPlan("axpy", "float32", 1 << 24, "L")
 ANATOMIES = 6
@@ -218,7 +218,7 @@ def found_cheats() -> Iterator[Claim]:
 
 def found_resident() -> Iterator[Claim]:
     """Try the cheat that only shows against the speed of memory."""
-    variants = variants_for(["eager", "tests.suites.more_cheats:Resident"])
+    variants = variants_for(["eager", "tests.suites.more_cheats:resident"])
     record = Engine(Plan([LARGE], variants, processes=2, budget_s=30.0)).run()
     label = next(
         each.label for each in analyse(record).rows if each.variant.name == "resident"
@@ -336,7 +336,7 @@ def _caused_codes(folder: Path) -> Iterator[tuple[str, int]]:
     yield "required row absent", _code(
         *one, "1", "--variants", "eager", "--require", "axpy-*-fused"
     )
-    yield "wrong result", _code(*one, "1", "--variants", f"eager,{cheat}:Wrong")
+    yield "wrong result", _code(*one, "1", "--variants", f"eager,{cheat}:wrong")
     long = [*quick, str(folder / "long"), "--processes", "9", "--variants", "eager"]
     yield "interrupted", _code(*long, interrupt=folder / "long")
     yield "pytest usage", _code("pytest", "--fuser-fail=nosuch<1")

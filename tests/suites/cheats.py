@@ -15,6 +15,7 @@ from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
 from fuser.suites.workload import Arguments, Workload, normals
 
 MODULE = "tests.suites.cheats"
+Call = Callable[..., Any]
 
 
 class Honest(Runner):
@@ -37,6 +38,13 @@ class Honest(Runner):
     def observed(self) -> Iterator[dict[str, float]]:
         """Give one made-up stage."""
         yield {"trace": 0.0}
+
+
+def cheat(prepare: Callable[..., Call]) -> type[Honest]:
+    """Return the runner of this name that prepares so, and is honest but for that."""
+    name, doc = prepare.__name__, prepare.__doc__
+    facts = {"name": name, "prepare": staticmethod(prepare), "__doc__": doc}
+    return type(name, (Honest,), {**facts, "__module__": prepare.__module__})
 
 
 class Moody(Honest):
@@ -63,152 +71,113 @@ class Moody(Honest):
         return moody
 
 
-class Wrong(Honest):
+@cheat
+def wrong(function: Call, arguments: Arguments) -> Call:
     """Slightly off in one element."""
+    def off(*given: Any) -> Any:
+        result = np.array(function(*given))
+        result.reshape(-1)[-1:] += 0.01
+        return result
 
-    name = "wrong"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function whose last element is off by a thousandth."""
-
-        def off(*given: Any) -> Any:
-            result = np.array(function(*given))
-            result.reshape(-1)[-1:] += 0.01
-            return result
-
-        return off
+    return off
 
 
-class Remembering(Honest):
+@cheat
+def remembering(function: Call, arguments: Arguments) -> Call:
     """Computes once and returns that result for ever: caught by new values in the same arrays."""
+    kept: list[Any] = []
 
-    name = "remembering"
+    def remembered(*given: Any) -> Any:
+        if not kept:
+            kept.append(function(*given))
+        return kept[0]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that ignores its arguments after the first call."""
-        kept: list[Any] = []
-
-        def remembered(*given: Any) -> Any:
-            if not kept:
-                kept.append(function(*given))
-            return kept[0]
-
-        return remembered
+    return remembered
 
 
-class RememberingAddresses(Honest):
+@cheat
+def remembering_addresses(function: Call, arguments: Arguments) -> Call:
     """Remembers results by the identity and content of the first element: caught after timing."""
+    known = [id(each) for each in arguments]
+    last: list[Any] = []
 
-    name = "remembering_addresses"
+    def remembered(*given: Any) -> Any:
+        if [id(each) for each in given] == known or not last:
+            last[:] = [function(*given)]
+        return last[0]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that is right for the arrays it was prepared with, whatever they hold.
-
-        On other arrays it returns what it computed last.
-        """
-        known = [id(each) for each in arguments]
-        last: list[Any] = []
-
-        def remembered(*given: Any) -> Any:
-            if [id(each) for each in given] == known or not last:
-                last[:] = [function(*given)]
-            return last[0]
-
-        return remembered
+    return remembered
 
 
-class RememberingValues(Honest):
+@cheat
+def remembering_values(function: Call, arguments: Arguments) -> Call:
     """Remembers results by all values of its arguments, so that every result is right."""
+    kept: dict[bytes, Any] = {}
 
-    name = "remembering_values"
+    def remembered(*given: Any) -> Any:
+        key = b"".join(each.tobytes() for each in given)
+        if key not in kept:
+            time.sleep(0.02)
+            kept[key] = function(*given)
+        return kept[key]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that computes slowly, and each thing once."""
-        kept: dict[bytes, Any] = {}
-
-        def remembered(*given: Any) -> Any:
-            key = b"".join(each.tobytes() for each in given)
-            if key not in kept:
-                time.sleep(0.02)
-                kept[key] = function(*given)
-            return kept[key]
-
-        return remembered
+    return remembered
 
 
-class Skipping(Honest):
+@cheat
+def skipping(function: Call, arguments: Arguments) -> Call:
     """Skips the work when it is called again at once, as a timing loop does."""
+    last: list[Any] = [0.0, None]
 
-    name = "skipping"
+    def skipping(*given: Any) -> Any:
+        now_s = time.perf_counter()
+        if now_s - last[0] > 1e-3 or last[1] is None:
+            last[1] = function(*given)
+        last[0] = time.perf_counter()
+        return last[1]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that computes only when some time has passed since its last call."""
-        last: list[Any] = [0.0, None]
-
-        def skipping(*given: Any) -> Any:
-            now_s = time.perf_counter()
-            if now_s - last[0] > 1e-3 or last[1] is None:
-                last[1] = function(*given)
-            last[0] = time.perf_counter()
-            return last[1]
-
-        return skipping
+    return skipping
 
 
-class Background(Honest):
+@cheat
+def background(function: Call, arguments: Arguments) -> Call:
     """Returns at once and computes in a thread: nobody waits for it."""
+    def background(*given: Any) -> Any:
+        result = np.empty_like(given[0])
 
-    name = "background"
+        def work() -> None:
+            time.sleep(0.002)
+            np.copyto(result, function(*given))
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that starts the work."""
+        threading.Thread(target=work, daemon=True).start()
+        return result
 
-        def background(*given: Any) -> Any:
-            result = np.empty_like(given[0])
-
-            def work() -> None:
-                time.sleep(0.002)
-                np.copyto(result, function(*given))
-
-            threading.Thread(target=work, daemon=True).start()
-            return result
-
-        return background
+    return background
 
 
-class Lazy(Honest):
+@cheat
+def lazy(function: Call, arguments: Arguments) -> Call:
     """Returns a promise that computes when somebody looks at it."""
+    class Promise:
+        def __init__(self, given: Any) -> None:
+            self.given = given
 
-    name = "lazy"
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            time.sleep(0.002)
+            return np.asarray(function(*self.given))
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of promises."""
-
-        class Promise:
-            def __init__(self, given: Any) -> None:
-                self.given = given
-
-            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-                time.sleep(0.002)
-                return np.asarray(function(*self.given))
-
-        return lambda *given: Promise(given)
+    return lambda *given: Promise(given)
 
 
-class Overwriting(Honest):
+@cheat
+def overwriting(function: Call, arguments: Arguments) -> Call:
     """Right, but writes into its input."""
+    def overwriting(*given: Any) -> Any:
+        result = function(*given)
+        given[0][...] += 1
+        return result
 
-    name = "overwriting"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that adds one to its first array afterwards."""
-
-        def overwriting(*given: Any) -> Any:
-            result = function(*given)
-            given[0][...] += 1
-            return result
-
-        return overwriting
+    return overwriting
 
 
 class Compiling(Honest):
@@ -261,48 +230,36 @@ class FallingLater(Honest):
         return FallingLater.fallen
 
 
-class Raising(Honest):
+@cheat
+def raising(function: Call, arguments: Arguments) -> Call:
     """Cannot compile."""
-
-    name = "raising"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Raise."""
-        raise NotImplementedError("no such kernel")
+    raise NotImplementedError("no such kernel")
 
 
-class Dying(Honest):
+@cheat
+def dying(function: Call, arguments: Arguments) -> Call:
     """Takes its process down on the second call."""
+    calls = iter(range(1000))
 
-    name = "dying"
+    def dying(*given: Any) -> Any:
+        if next(calls) > 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return function(*given)
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that is killed as by a stray pointer."""
-        calls = iter(range(1000))
-
-        def dying(*given: Any) -> Any:
-            if next(calls) > 0:
-                os.kill(os.getpid(), signal.SIGSEGV)
-            return function(*given)
-
-        return dying
+    return dying
 
 
-class Hanging(Honest):
+@cheat
+def hanging(function: Call, arguments: Arguments) -> Call:
     """Never returns from its second call."""
+    calls = iter(range(1000))
 
-    name = "hanging"
+    def hanging(*given: Any) -> Any:
+        if next(calls) > 0:
+            time.sleep(1000)
+        return function(*given)
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that sleeps."""
-        calls = iter(range(1000))
-
-        def hanging(*given: Any) -> Any:
-            if next(calls) > 0:
-                time.sleep(1000)
-            return function(*given)
-
-        return hanging
+    return hanging
 
 
 class Absent(Honest):

@@ -2,307 +2,231 @@
 
 import itertools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.workload import Arguments
-from tests.suites.cheats import Honest
+from tests.suites.cheats import Call, cheat
 
 
-class StaleBuffer(Honest):
+@cheat
+def stale_buffer(function: Call, arguments: Arguments) -> Call:
     """Computes when the first element has changed; else returns what it has, copied."""
+    kept: list[Any] = [None, None]
 
-    name = "stale_buffer"
+    def stale(*given: Any) -> Any:
+        key = [each.reshape(-1)[:1].tobytes() for each in given if isinstance(each, np.ndarray)]
+        if kept[0] != key:
+            kept[:] = [key, np.asarray(function(*given))]
+        return kept[1].copy()
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that looks at one element to know whether there is work."""
-        kept: list[Any] = [None, None]
-
-        def stale(*given: Any) -> Any:
-            key = [each.reshape(-1)[:1].tobytes() for each in given if isinstance(each, np.ndarray)]
-            if kept[0] != key:
-                kept[:] = [key, np.asarray(function(*given))]
-            return kept[1].copy()
-
-        return stale
+    return stale
 
 
-class InPlace(Honest):
+@cheat
+def in_place(function: Call, arguments: Arguments) -> Call:
     """Works in its argument's memory and puts the values back afterwards, most of them."""
+    calls = iter(range(10**9))
 
-    name = "in_place"
+    def in_place(*given: Any) -> Any:
+        result = function(*given)
+        if next(calls):
+            given[0].reshape(-1)[-1] = 0
+        return result
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that leaves the last element of its first argument changed later on."""
-        calls = iter(range(10**9))
-
-        def in_place(*given: Any) -> Any:
-            result = function(*given)
-            if next(calls):
-                given[0].reshape(-1)[-1] = 0
-            return result
-
-        return in_place
+    return in_place
 
 
-class LowerPrecision(Honest):
+@cheat
+def lower_precision(function: Call, arguments: Arguments) -> Call:
     """Computes in float16 and widens the result."""
+    def lower(*given: Any) -> Any:
+        short = [each.astype(np.float16) for each in given]
+        return np.asarray(function(*short)).astype(given[0].dtype)
 
-    name = "lower_precision"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function whose result has the right dtype and half of the digits."""
-
-        def lower(*given: Any) -> Any:
-            short = [each.astype(np.float16) for each in given]
-            return np.asarray(function(*short)).astype(given[0].dtype)
-
-        return lower
+    return lower
 
 
-class JustWithin(Honest):
+@cheat
+def just_within(function: Call, arguments: Arguments) -> Call:
     """Cuts four bits off its argument: near enough for a generous tolerance."""
+    def within(*given: Any) -> Any:
+        mask = np.uint32(0xFFFFFF00)
+        return function(*[(each.view(np.uint32) & mask).view(np.float32) for each in given])
 
-    name = "just_within"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of truncated arguments."""
-
-        def within(*given: Any) -> Any:
-            mask = np.uint32(0xFFFFFF00)
-            return function(*[(each.view(np.uint32) & mask).view(np.float32) for each in given])
-
-        return within
+    return within
 
 
-class LazyArray(Honest):
+@cheat
+def lazy_array(function: Call, arguments: Arguments) -> Call:
     """Returns an array of the right type that is filled when its elements are looked at."""
+    class Late(np.ndarray):
+        work: Any = None
 
-    name = "lazy_array"
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            time.sleep(0.002)
+            return np.asarray(function(*self.work))
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of arrays whose class computes late."""
+        def __array_finalize__(self, other: Any) -> None:
+            self.work = getattr(other, "work", None)
 
-        class Late(np.ndarray):
-            work: Any = None
+    def lazy(*given: Any) -> Any:
+        made = np.empty_like(given[0]).view(Late)
+        made.work = given
+        return made
 
-            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-                time.sleep(0.002)
-                return np.asarray(function(*self.work))
-
-            def __array_finalize__(self, other: Any) -> None:
-                self.work = getattr(other, "work", None)
-
-        def lazy(*given: Any) -> Any:
-            made = np.empty_like(given[0]).view(Late)
-            made.work = given
-            return made
-
-        return lazy
+    return lazy
 
 
-class Promised(Honest):
+@cheat
+def promised(function: Call, arguments: Arguments) -> Call:
     """Returns at once what computes as quickly as any when somebody looks at it."""
+    class Promise:
+        def __init__(self, given: Any) -> None:
+            self.given = given
 
-    name = "promised"
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.asarray(function(*self.given))
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of promises too short to be seen by a clock."""
-
-        class Promise:
-            def __init__(self, given: Any) -> None:
-                self.given = given
-
-            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-                return np.asarray(function(*self.given))
-
-        return lambda *given: Promise(given)
+    return lambda *given: Promise(given)
 
 
-class ViewOfInput(Honest):
+@cheat
+def view_of_input(function: Call, arguments: Arguments) -> Call:
     """Writes the result over its argument and returns that."""
+    def view(*given: Any) -> Any:
+        np.copyto(given[0], function(*given))
+        return given[0]
 
-    name = "view_of_input"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that reuses its argument's memory for the result."""
-
-        def view(*given: Any) -> Any:
-            np.copyto(given[0], function(*given))
-            return given[0]
-
-        return view
+    return view
 
 
-class OtherDtype(Honest):
+@cheat
+def other_dtype(function: Call, arguments: Arguments) -> Call:
     """Gives float64 where NumPy gives float32."""
-
-    name = "other_dtype"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of wider results."""
-        return lambda *given: np.asarray(function(*given)).astype(np.float64)
+    return lambda *given: np.asarray(function(*given)).astype(np.float64)
 
 
-class OtherShape(Honest):
+@cheat
+def other_shape(function: Call, arguments: Arguments) -> Call:
     """Gives one row more than NumPy does."""
-
-    name = "other_shape"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of results with another axis."""
-        return lambda *given: np.asarray(function(*given))[None]
+    return lambda *given: np.asarray(function(*given))[None]
 
 
-class OtherOrder(Honest):
+@cheat
+def other_order(function: Call, arguments: Arguments) -> Call:
     """Gives the result in another memory order than NumPy does."""
+    def other(*given: Any) -> Any:
+        result = np.asarray(function(*given))
+        if result.ndim > 1:
+            return result.T.copy().T
+        return np.repeat(result, 2)[::2]
 
-    name = "other_order"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function of results that lie the other way round in memory."""
-
-        def other(*given: Any) -> Any:
-            result = np.asarray(function(*given))
-            if result.ndim > 1:
-                return result.T.copy().T
-            return np.repeat(result, 2)[::2]
-
-        return other
+    return other
 
 
-class SameBuffer(Honest):
+@cheat
+def same_buffer(function: Call, arguments: Arguments) -> Call:
     """Computes every time, into one buffer that all results share."""
+    kept: list[Any] = []
 
-    name = "same_buffer"
+    def same(*given: Any) -> Any:
+        result = np.asarray(function(*given))
+        if not kept or kept[0].shape != result.shape:
+            kept[:] = [np.empty_like(result)]
+        np.copyto(kept[0], result)
+        return kept[0]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function whose earlier results change with the next call."""
-        kept: list[Any] = []
-
-        def same(*given: Any) -> Any:
-            result = np.asarray(function(*given))
-            if not kept or kept[0].shape != result.shape:
-                kept[:] = [np.empty_like(result)]
-            np.copyto(kept[0], result)
-            return kept[0]
-
-        return same
+    return same
 
 
-class HalfLater(Honest):
+@cheat
+def half_later(function: Call, arguments: Arguments) -> Call:
     """Computes the first half of the elements in timed loops, the rest as they were."""
+    kept: list[Any] = []
 
-    name = "half_later"
+    def half(*given: Any) -> Any:
+        if not kept:
+            kept.append(np.asarray(function(*given)))
+        count = kept[0].shape[0] // 2 if kept[0].ndim else 0
+        result = kept[0].copy()
+        result[:count] = np.asarray(function(*given))[:count]
+        return result
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that does half of the work from its second call on."""
-        kept: list[Any] = []
-
-        def half(*given: Any) -> Any:
-            if not kept:
-                kept.append(np.asarray(function(*given)))
-            count = kept[0].shape[0] // 2 if kept[0].ndim else 0
-            result = kept[0].copy()
-            result[:count] = np.asarray(function(*given))[:count]
-            return result
-
-        return half
+    return half
 
 
-class Resident(Honest):
+@cheat
+def resident(function: Call, arguments: Arguments) -> Call:
     """Hands out a large result that it made before: sold as memory's speed, it is a cache's.
 
     It computes when the first elements change, which are all that it reads of large arrays.
     """
+    kept: list[Any] = [None, None]
 
-    name = "resident"
+    def resident(*given: Any) -> Any:
+        key = [np.ravel(each)[:4096].tobytes() for each in given]
+        if kept[0] != key:
+            kept[:] = [key, function(*given)]
+        return kept[1]
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that reads a block which stays in the cache."""
-        kept: list[Any] = [None, None]
-
-        def resident(*given: Any) -> Any:
-            key = [np.ravel(each)[:4096].tobytes() for each in given]
-            if kept[0] != key:
-                kept[:] = [key, function(*given)]
-            return kept[1]
-
-        return resident
+    return resident
 
 
-class Ring(Honest):
+@cheat
+def ring(function: Call, arguments: Arguments) -> Call:
     """Computes every time, into one of eight buffers in turn."""
+    kept = [np.array(function(*arguments)) for _ in range(8)]
+    turns = itertools.cycle(kept)
 
-    name = "ring"
+    def ring(*given: Any) -> Any:
+        buffer = next(turns)
+        np.copyto(buffer, function(*given))
+        return buffer
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function whose results are lost eight calls later."""
-        kept = [np.array(function(*arguments)) for _ in range(8)]
-        turns = itertools.cycle(kept)
-
-        def ring(*given: Any) -> Any:
-            buffer = next(turns)
-            np.copyto(buffer, function(*given))
-            return buffer
-
-        return ring
+    return ring
 
 
-class Restless(Honest):
+@cheat
+def restless(function: Call, arguments: Arguments) -> Call:
     """Right, and from its fifth call on writes what it finds at the end to the front."""
+    calls = iter(range(10**9))
 
-    name = "restless"
+    def restless(*given: Any) -> Any:
+        result = function(*given)
+        if next(calls) > 4:
+            given[0].reshape(-1)[0] = given[0].reshape(-1)[-1]
+        return result
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that changes its argument when the result is there."""
-        calls = iter(range(10**9))
-
-        def restless(*given: Any) -> Any:
-            result = function(*given)
-            if next(calls) > 4:
-                given[0].reshape(-1)[0] = given[0].reshape(-1)[-1]
-            return result
-
-        return restless
+    return restless
 
 
-class RareNan(Honest):
+@cheat
+def rare_nan(function: Call, arguments: Arguments) -> Call:
     """Gives NaN for values that normal numbers do not reach."""
+    def rare(*given: Any) -> Any:
+        return np.where(np.abs(given[0]) > 7, np.float32(np.nan), function(*given))
 
-    name = "rare_nan"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that is wrong beyond 7."""
-
-        def rare(*given: Any) -> Any:
-            return np.where(np.abs(given[0]) > 7, np.float32(np.nan), function(*given))
-
-        return rare
+    return rare
 
 
-class ByAddress(Honest):
+@cheat
+def by_address(function: Call, arguments: Arguments) -> Call:
     """Takes long for arrays that it has not seen before, as if it compiled for each."""
+    known: set[int] = set()
 
-    name = "by_address"
+    def by_address(*given: Any) -> Any:
+        if given[0].ctypes.data not in known:
+            known.add(given[0].ctypes.data)
+            time.sleep(0.02)
+        return function(*given)
 
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that knows arrays by where they lie."""
-        known: set[int] = set()
-
-        def by_address(*given: Any) -> Any:
-            if given[0].ctypes.data not in known:
-                known.add(given[0].ctypes.data)
-                time.sleep(0.02)
-            return function(*given)
-
-        return by_address
+    return by_address
 
 
 MORE = (
-    StaleBuffer, InPlace, LowerPrecision, JustWithin, LazyArray, ViewOfInput, OtherDtype,
-    OtherShape, OtherOrder, SameBuffer, HalfLater, Ring, Restless, RareNan, ByAddress,
-    Promised,
+    stale_buffer, in_place, lower_precision, just_within, lazy_array, view_of_input, other_dtype,
+    other_shape, other_order, same_buffer, half_later, ring, restless, rare_nan, by_address,
+    promised,
 )

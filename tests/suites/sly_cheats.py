@@ -15,7 +15,7 @@ import numpy as np
 
 from fuser.suites.runners import Facts
 from fuser.suites.workload import Arguments
-from tests.suites.cheats import Honest, Into, Peer
+from tests.suites.cheats import Honest, Into, Peer, cheat
 
 Call = Callable[..., Any]
 
@@ -90,21 +90,17 @@ class KnowsTheCount(Keeping):
         return (call := next(self.calls)) < 100 or call % 3 == 0
 
 
-class EndsTheLoop(Honest):
+@cheat
+def ends_the_loop(function: Call, arguments: Arguments) -> Call:
     """Raises what ends a loop in C, in every second call."""
+    calls = itertools.count()
 
-    name = "ends_the_loop"
+    def ending(*given: Any) -> Any:
+        if next(calls) % 2:
+            raise StopIteration
+        return function(*given)
 
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Return a function that stops an iteration that is not its own."""
-        calls = itertools.count()
-
-        def ending(*given: Any) -> Any:
-            if next(calls) % 2:
-                raise StopIteration
-            return function(*given)
-
-        return ending
+    return ending
 
 
 class WorksWhileConverting(Honest):
@@ -159,77 +155,57 @@ class WorksWhileFetched(Peer):
         return function(*given)
 
 
-class LongRing(Honest):
+@cheat
+def long_ring(function: Call, arguments: Arguments) -> Call:
     """Computes every time, into one of two hundred buffers in turn."""
+    turns = itertools.cycle([np.array(function(*arguments)) for _ in range(200)])
 
-    name = "long_ring"
+    def ring(*given: Any) -> Any:
+        buffer = next(turns)
+        np.copyto(buffer, function(*given))
+        return buffer
 
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Return a function whose results are lost two hundred calls later."""
-        turns = itertools.cycle([np.array(function(*arguments)) for _ in range(200)])
-
-        def ring(*given: Any) -> Any:
-            buffer = next(turns)
-            np.copyto(buffer, function(*given))
-            return buffer
-
-        return ring
+    return ring
 
 
 class Marked(np.ndarray):
     """An array of another class."""
 
 
-class OtherClass(Honest):
+@cheat
+def other_class(function: Call, arguments: Arguments) -> Call:
     """Gives arrays of a class of its own, under the name of a fuser of NumPy's."""
-
-    name = "other_class"
-
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Return a function of marked arrays."""
-        return lambda *given: np.asarray(function(*given)).view(Marked)
+    return lambda *given: np.asarray(function(*given)).view(Marked)
 
 
-class SlowsNumpy(Honest):
+@cheat
+def slows_numpy(function: Call, arguments: Arguments) -> Call:
     """Quick beside a NumPy that it made slow."""
+    quick = np.add
 
-    name = "slows_numpy"
+    def slow(*given: Any, **named: Any) -> Any:
+        quick(*given, **named)
+        return quick(*given, **named)
 
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Put something slower in the place of a function of NumPy's."""
-        quick = np.add
-
-        def slow(*given: Any, **named: Any) -> Any:
-            quick(*given, **named)
-            return quick(*given, **named)
-
-        np.add = slow  # type: ignore[assignment, misc]
-        return lambda *given: function(*given)
+    np.add = slow  # type: ignore[assignment, misc]
+    return lambda *given: function(*given)
 
 
-class SlowsTheClock(Honest):
+@cheat
+def slows_the_clock(function: Call, arguments: Arguments) -> Call:
     """Quick by a clock that it made."""
+    from fuser.suites import sampling
 
-    name = "slows_the_clock"
-
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Put another clock in the place of the harness's."""
-        from fuser.suites import sampling
-
-        clock = time.perf_counter
-        sampling.now_s = lambda: clock() / 2
-        return lambda *given: function(*given)
+    clock = time.perf_counter
+    sampling.now_s = lambda: clock() / 2
+    return lambda *given: function(*given)
 
 
-class Copied(Honest):
+@cheat
+def copied(function: Call, arguments: Arguments) -> Call:
     """NumPy in a copy of the function, under a fuser's name."""
-
-    name = "copied"
-
-    def prepare(self, function: Call, arguments: Arguments) -> Call:
-        """Return another function with code of another name."""
-        code = getattr(function, "__code__").replace(co_name="kernel")  # noqa: B009
-        return type(double)(code, getattr(function, "__globals__"))  # type: ignore[arg-type, no-any-return]  # noqa: B009
+    code = getattr(function, "__code__").replace(co_name="kernel")  # noqa: B009
+    return type(double)(code, getattr(function, "__globals__"))  # type: ignore[arg-type, no-any-return]  # noqa: B009
 
 
 def double(x: Any) -> Any:
@@ -262,8 +238,8 @@ class IntoAsFresh(Into):
 
 
 SLY = (
-    KnowsTheCaller, KnowsTheCollector, KnowsTheRhythm, KnowsTheCount, EndsTheLoop,
-    WorksWhileConverting, RemembersWhileConverting, WorksWhileFetched, LongRing, OtherClass,
-    SlowsNumpy, SlowsTheClock,
+    KnowsTheCaller, KnowsTheCollector, KnowsTheRhythm, KnowsTheCount, ends_the_loop,
+    WorksWhileConverting, RemembersWhileConverting, WorksWhileFetched, long_ring, other_class,
+    slows_numpy, slows_the_clock,
 )
 """Those that get no speed."""

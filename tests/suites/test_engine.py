@@ -47,10 +47,10 @@ def row(record: Record, variant: str, cell: int = 0) -> Run:
 def crowd() -> Record:
     """One run of two processes with honest and misbehaving runners together."""
     kinds = (
-        cheats.Honest, cheats.Wrong, cheats.Remembering, cheats.RememberingAddresses,
-        cheats.Overwriting, cheats.Compiling, cheats.Falling, cheats.FallingLater,
-        cheats.Raising, cheats.Absent, cheats.Peer, cheats.RememberingValues, cheats.Skipping,
-        cheats.Background, cheats.Lazy,
+        cheats.Honest, cheats.wrong, cheats.remembering, cheats.remembering_addresses,
+        cheats.overwriting, cheats.Compiling, cheats.Falling, cheats.FallingLater,
+        cheats.raising, cheats.Absent, cheats.Peer, cheats.remembering_values, cheats.skipping,
+        cheats.background, cheats.lazy,
     )
     plan = plan_of(*kinds, cells=(CELL, LARGER, REFUSED, AWAY), processes=2, budget_s=8.0)
     return Engine(plan).run()
@@ -163,7 +163,7 @@ def test_a_peer_has_processes_of_its_own_with_eager(crowd: Record) -> None:
 
 def test_a_runner_that_kills_its_process_costs_only_its_rows() -> None:
     """The worker is started again without the row at work, which is marked as failed."""
-    record = Engine(plan_of(cheats.Honest, cheats.Dying)).run()
+    record = Engine(plan_of(cheats.Honest, cheats.dying)).run()
     assert record.finished
     assert row(record, "dying").status == "failed"
     assert "SIGSEGV" in row(record, "dying").reason
@@ -173,7 +173,7 @@ def test_a_runner_that_kills_its_process_costs_only_its_rows() -> None:
 
 def test_a_runner_that_hangs_is_stopped() -> None:
     """After the stall limit its process is ended, and the others are measured."""
-    record = Engine(plan_of(cheats.Hanging, stall_s=2.0)).run()
+    record = Engine(plan_of(cheats.hanging, stall_s=2.0)).run()
     assert row(record, "hanging").status == "failed"
     assert "said nothing for 2 s" in row(record, "hanging").reason
     assert row(record, "eager").status == "ok"
@@ -304,7 +304,7 @@ def test_processes_that_alternate_have_the_same_blocks() -> None:
 
 def test_one_that_dies_among_several_costs_its_row() -> None:
     """The cell is measured again without it, and no sample of the first try is left."""
-    record = Engine(alternating(cheats.Dying, budget_s=30.0)).run()
+    record = Engine(alternating(cheats.dying, budget_s=30.0)).run()
     assert row(record, "dying").status == "failed"
     for name in ("eager", "baseline"):
         samples = row(record, name).samples

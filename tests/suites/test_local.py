@@ -32,7 +32,7 @@ def test_a_function_and_its_arguments_are_a_workload() -> None:
 def test_it_is_measured_and_verified_here() -> None:
     """Eager and a fuser side by side, a cheat found."""
     workload = workload_of(squared, (np.arange(64, dtype=np.float32), 0.5), "squared")
-    names = ["eager", cheats.spec(cheats.Honest), cheats.spec(cheats.Wrong)]
+    names = ["eager", cheats.spec(cheats.Honest), cheats.spec(cheats.wrong)]
     cell = measure_here(workload, 64, variants_for(names), QUICK)
     assert [(run.variant, run.status) for run in cell.runs] == [
         ("eager", "ok"), ("eager_again", "ok"), ("honest", "ok"), ("wrong", "wrong"),

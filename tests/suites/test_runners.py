@@ -22,7 +22,7 @@ def test_others_plug_in_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of group fuser.runners adds a runner; it cannot replace one of ours."""
     points = [
         EntryPoint("honest", cheats.spec(cheats.Honest), runners.ENTRY_POINTS),
-        EntryPoint("eager", cheats.spec(cheats.Wrong), runners.ENTRY_POINTS),
+        EntryPoint("eager", cheats.spec(cheats.wrong), runners.ENTRY_POINTS),
     ]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     found = runners.specs()

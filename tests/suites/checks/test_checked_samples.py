@@ -32,7 +32,7 @@ def spec(kind: type) -> str:
 @pytest.fixture(scope="module")
 def crowd() -> Record:
     """One run with all of them."""
-    kinds = (*sly_cheats.SLY, sly_cheats.Copied, sly_cheats.Namesake, sly_cheats.IntoAsFresh)
+    kinds = (*sly_cheats.SLY, sly_cheats.copied, sly_cheats.Namesake, sly_cheats.IntoAsFresh)
     variants = variants_for(["eager", cheats.spec(cheats.Honest), *map(spec, kinds)])
     return Engine(
         Plan([CELL], variants, processes=1, budget_s=3.0, ceilings=False, most_blocks=4)

@@ -139,7 +139,7 @@ def test_json_is_a_summary(tmp_path: Path) -> None:
 
 def test_a_wrong_result_is_exit_code_4(tmp_path: Path) -> None:
     """And the row is named with its reason."""
-    variants = f"eager,{cheats.spec(cheats.Wrong)}"
+    variants = f"eager,{cheats.spec(cheats.wrong)}"
     done = command(
         "run", "axpy-float32-64", "--variants", variants, "--output", str(tmp_path), *FAST
     )

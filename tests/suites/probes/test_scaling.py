@@ -33,7 +33,7 @@ def test_stages_are_recorded() -> None:
     assert [each["stage"] for each in found] == ["first call", "trace", "rest"]
 
 
-@pytest.mark.parametrize("runner", [cheats.Falling(), cheats.Wrong()])
+@pytest.mark.parametrize("runner", [cheats.Falling(), cheats.wrong()])
 def test_a_chain_that_fell_back_or_is_wrong_is_left_out(runner: Runner) -> None:
     """With a note that says why."""
     found = list(scaling.measure(runner, (10,)))
