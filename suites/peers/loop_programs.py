@@ -2,11 +2,15 @@
 
 Each has the name, the arguments and the results of a workload of the program families. The outer
 loop over elements is `prange` where iterations are independent; stencils write into a second array.
+Where a workload is written so already, its own function is the loop.
 """
 
 from typing import Any
 
 import numpy as np
+
+from fuser.suites.families.element_loops import crc16, nussinov
+from fuser.suites.families.recurrences import exponential_smoothing, thomas
 
 Array = Any
 prange = range
@@ -186,16 +190,6 @@ def garch(r: Array, omega: float, alpha: float, beta: float) -> Any:
     return variance
 
 
-def exponential_smoothing(x: Array, alpha: float) -> Any:
-    """As it is written for NumPy."""
-    smooth = np.empty_like(x)
-    level = x[0]
-    for t in range(x.size):
-        level = alpha * x[t] + (1 - alpha) * level
-        smooth[t] = level
-    return smooth
-
-
 def biquad(x: Array, b: Array, a: Array) -> Any:
     """As it is written for NumPy, coefficients read once."""
     y = np.empty_like(x)
@@ -207,21 +201,6 @@ def biquad(x: Array, b: Array, a: Array) -> Any:
         second = b2 * x[t] - a2 * out
         y[t] = out
     return y
-
-
-def thomas(lower: Array, main: Array, upper: Array, right: Array) -> Any:
-    """As it is written for NumPy."""
-    count = main.size
-    ratio, x = np.empty_like(main), np.empty_like(right)
-    ratio[0] = upper[0] / main[0]
-    x[0] = right[0] / main[0]
-    for i in range(1, count):
-        pivot = main[i] - lower[i] * ratio[i - 1]
-        ratio[i] = upper[i] / pivot
-        x[i] = (right[i] - lower[i] * x[i - 1]) / pivot
-    for i in range(count - 2, -1, -1):
-        x[i] = x[i] - ratio[i] * x[i + 1]
-    return x
 
 
 def thomas_columns(lower: Array, main: Array, upper: Array, right: Array) -> Any:
@@ -482,21 +461,6 @@ def floyd_warshall(distance: Array) -> Any:
     return path
 
 
-def nussinov(sequence: Array) -> Any:
-    """As it is written for NumPy."""
-    n = sequence.size
-    table = np.zeros((n, n), np.int64)
-    for i in range(n - 1, -1, -1):
-        for j in range(i + 1, n):
-            best = max(table[i, j - 1], table[i + 1, j])
-            if i < j - 1:
-                best = max(best, table[i + 1, j - 1] + (sequence[i] + sequence[j] == 3))
-            for k in range(i + 1, j):
-                best = max(best, table[i, k] + table[k + 1, j])
-            table[i, j] = best
-    return table
-
-
 def edit_distance(a: Array, b: Array) -> Any:
     """Two rows that take turns."""
     before, now = np.arange(b.size + 1), np.empty(b.size + 1, np.int64)
@@ -550,21 +514,6 @@ def trisolv(lower: Array, b: Array) -> Any:
             total -= lower[i, j] * x[j]
         x[i] = total / lower[i, i]
     return x
-
-
-def crc16(data: Array, polynomial: int) -> Any:
-    """As it is written for NumPy."""
-    crc = 0xFFFF
-    sums = np.empty(data.size, np.int64)
-    for i in range(data.size):
-        crc ^= int(data[i])
-        for _ in range(8):
-            if crc & 1:
-                crc = (crc >> 1) ^ polynomial
-            else:
-                crc >>= 1
-        sums[i] = crc
-    return sums
 
 
 def spmv(starts: Array, columns: Array, values: Array, x: Array) -> Any:
