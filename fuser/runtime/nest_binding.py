@@ -154,7 +154,10 @@ def _bind_reduction(
     if not layouts.nested:
         found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
-    strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
+    strides = [
+        run_strides(operand, itemsize, range(len(shape)), shape, operand.shape)
+        for operand, itemsize in zip(operands, itemsizes, strict=True)
+    ]
     _hold_still(section, layouts, strides, shape, axes)
     order = reduction_order(*_leading(section, found, itemsizes))
     kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
@@ -163,8 +166,8 @@ def _bind_reduction(
     elif kept_axes and all(shape[axis] == 1 for axis in kept_axes):
         order = [*kept_axes, *(axis for axis in order if axis in axes)]
         step_over(strides, kept_axes, axes, shape)
-    lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides)
-    reduced, along = merge_axes([a for a in order if a in axes], shape, strides)
+    lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides, shape)
+    reduced, along = merge_axes([a for a in order if a in axes], shape, strides, shape)
     if len(reduced) > 1 and not layouts.nested:
         raise Unsupported(
             "unsupported-layout", "reduction", f"axes {axes} of strided memory", ""
@@ -274,7 +277,7 @@ def _running_on(
         name, layout = found[k]
         if section.load_nodes[k].op.locates:
             continue
-        strides = run_strides(layout, itemsizes[k], shape)
+        strides = run_strides(layout, itemsizes[k], range(len(shape)), shape, layout.shape)
         axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
         ordered = axes == sorted(axes)
         if ordered and all(

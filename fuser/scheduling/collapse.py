@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuser.ir.dims import Shape
 from fuser.ir.layouts import Layout
 
 
@@ -22,39 +23,16 @@ def collapse(
     lead = operands[first_store]
     # An axis that is 1 for every size is no loop, wherever its one element lies.
     real = [a for a in range(len(shape)) if any(layout.symbolic[a] != 1 for layout in operands)]
-    rank = len(real)
     order = sorted(real, key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
-    lengths = [shape[axis] for axis in order]
-    strides = []
-    for layout, itemsize in zip(operands, itemsizes, strict=True):
-        row: list[int] = []
-        step = itemsize  # what the next axis outwards must have to run on
-        for axis in reversed(order):
-            if layout.repeated[axis]:
-                stride = 0
-            elif layout.symbolic[axis] == 1:  # of this operand alone
-                stride = step
-            else:
-                stride = layout.strides[axis]
-            row.insert(0, stride)
-            step = stride * max(shape[axis], 1)
-        strides.append(row)
-    merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
-    for place in range(rank):
-        runs_on = place > 0 and all(
-            row[place - 1] == row[place] * max(shape[order[place]], 1) for row in strides
-        )
-        if runs_on:
-            merged[-1] *= lengths[place]
-            for target, row in zip(kept, strides, strict=True):
-                target[-1] = row[place]
-        else:
-            merged.append(lengths[place])
-            for target, row in zip(kept, strides, strict=True):
-                target.append(row[place])
-    if not merged:
+    spans = [max(length, 1) for length in shape]
+    strides = [
+        run_strides(layout, itemsize, order, spans, layout.symbolic)
+        for layout, itemsize in zip(operands, itemsizes, strict=True)
+    ]
+    if not order:
         return [1], [[itemsize] for itemsize in itemsizes]
-    return merged, kept
+    lengths = [shape[axis] for axis in order]
+    return merge_axes(range(len(order)), lengths, strides, [spans[axis] for axis in order])
 
 
 def sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
@@ -66,17 +44,27 @@ def sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
     return max(inner, default=itemsize)
 
 
-def run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int]:
-    """Strides of one operand; an axis of length 1 runs on from the one inside it."""
+def run_strides(
+    layout: Layout, itemsize: int, order: Sequence[int], spans: Sequence[int], lengths: Shape
+) -> list[int]:
+    """Strides of one operand; an axis of length 1 runs on from the one inside it.
+
+    Args:
+        layout: of the operand.
+        itemsize: bytes of an element.
+        order: of the axes, outermost first, as strides are given.
+        spans: how many elements each axis goes through.
+        lengths: of the operand's axes, symbolic or not.
+    """
     strides: list[int] = []
-    step = itemsize
-    for axis in range(len(shape) - 1, -1, -1):
+    step = itemsize  # what the next axis outwards must have to run on
+    for axis in reversed(order):
         if layout.repeated[axis]:
             stride = 0
         else:
-            stride = step if layout.shape[axis] == 1 else layout.strides[axis]
+            stride = step if lengths[axis] == 1 else layout.strides[axis]
         strides.insert(0, stride)
-        step = stride * shape[axis]
+        step = stride * spans[axis]
     return strides
 
 
@@ -118,15 +106,23 @@ def step_over(
 
 
 def merge_axes(
-    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
-) -> tuple[list[int], list[list[int]]]:
-    """Axes as few loops: lengths, and strides of each operand."""
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]],
+    spans: Sequence[int],
+) -> tuple[list[int], list[list[int]]]:  # fmt: skip
+    """Axes as few loops: lengths, and strides of each operand.
+
+    Args:
+        axes: outermost first.
+        shape: length of each axis.
+        strides: of each operand, by axis.
+        spans: how many steps of an axis one of the axis outside it is, where they merge.
+    """
     lengths: list[int] = []
     rows: list[list[int]] = [[] for _ in strides]
     for place, axis in enumerate(axes):
         before = axes[place - 1] if place else None
         runs_on = before is not None and all(
-            row[before] == row[axis] * shape[axis] for row in strides
+            row[before] == row[axis] * spans[axis] for row in strides
         )
         if runs_on:
             lengths[-1] *= shape[axis]
