@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ from fuser.numpy_functions.reductions import (
     NO_VALUE,
     as_traced,
     axes_of,
+    finished,
     given,
     of_selections,
     reduce,
     squared_size,
-    written,
 )
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
@@ -53,10 +53,7 @@ def mean(
     if inner.kind not in "fc" or (inner.kind == "c" and _masked(where)):
         raise Unsupported("unsupported-argument", "np.mean", f"dtype={inner}")
     node = _mean_node(tracing, x, axis, inner, keepdims, where)
-    node = tracing.cast(node, outer)
-    if out is not None:
-        return written(tracing, out, node, "mean", same=True)
-    return tracing.wrap(node, not node.shape)
+    return finished(tracing, tracing.cast(node, outer), out, "mean", same=True)
 
 
 def _mean_node(
@@ -87,16 +84,19 @@ def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: A
     return tracing.cast(found.node, np.dtype(np.float64))
 
 
-def var(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE,
-    correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
-    """np.var: the mean of squared distances from the mean, as NumPy computes it."""
-    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
-    if out is not None:
-        return written(tracing, out, node, "var", same=True)
-    return tracing.wrap(node, not node.shape)
+def _variance(name: str, root: bool) -> Callable[..., Any]:
+    """np.var, the mean of squared distances from the mean, as NumPy computes it; or its root."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE,
+        correction: Any = NO_VALUE,
+    ) -> Any:  # fmt: skip
+        node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
+        node = tracing.node("sqrt", [node]) if root else node
+        return finished(tracing, node, out, name, same=True)
+
+    return handler
 
 
 def _var_node(
@@ -138,19 +138,8 @@ def _at_least_none(tracing: Tracing, count: Any) -> Any:
     return HostScalar(tracing, f"max({count.text}, 0)", max(count.hint, 0))
 
 
-def std(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE,
-    correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
-    """np.std: the root of the variance."""
-    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
-    node = tracing.node("sqrt", [node])
-    if out is not None:
-        return written(tracing, out, node, "std", same=True)
-    return tracing.wrap(node, not node.shape)
-
-
-_OWN: dict[Any, Any] = {np.mean: mean, np.var: var, np.std: std}
+_OWN: dict[Any, Any] = {
+    np.mean: mean, np.var: _variance("var", False), np.std: _variance("std", True),
+}  # fmt: skip
 
 HANDLERS.update({function: of_selections(own) for function, own in _OWN.items()})

@@ -60,19 +60,21 @@ def not_a_truth(axis: Any) -> Any:
     return axis
 
 
-def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = False) -> Any:
-    """Write a reduction into `out=`, which has to have its shape.
+def finished(tracing: Tracing, node: Node, out: Any, function: str, same: bool = False) -> Any:
+    """A reduction's result, in `out=` where that is given, which has to have its shape.
 
     Args:
         tracing: the trace.
-        out: the array.
         node: the reduction.
+        out: the array, or None.
         function: NumPy's name, for messages.
-        same: it has to have the dtype as well, in which NumPy computes then.
+        same: `out` has to have the dtype as well, in which NumPy computes then.
 
     Raises:
         Unsupported: it has not; NumPy knows what to do.
     """
+    if out is None:
+        return tracing.wrap(node, not node.shape)
     check_target(out, f"np.{function}")
     fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
     if not fits or (same and out.dtype != node.dtype):
@@ -156,9 +158,7 @@ def reduce(
         result = tracing.node(row.combine, [start, result])
     if keepdims and keepdims is not NO_VALUE:
         result = _keep(tracing, result, axes, len(node.shape))
-    if out is not None:
-        return written(tracing, out, result, function)
-    return tracing.wrap(result, not result.shape)
+    return finished(tracing, result, out, function)
 
 
 def _from_zero(tracing: Tracing, first: Node) -> Node | None:
@@ -301,9 +301,7 @@ def _place(name: str) -> Ready:
         if keepdims and keepdims is not NO_VALUE:
             axes = tuple(range(rank)) if axis is None else (place,)
             result = _keep(tracing, result, axes, rank)
-        if out is not None:
-            return written(tracing, out, result, name, same=True)
-        return tracing.wrap(result, not result.shape)
+        return finished(tracing, result, out, name, same=True)
 
     return handler
 
