@@ -70,9 +70,10 @@ def drop_factor_one(node: Node, equal: Equal) -> Node | None:
     return None
 
 
+@BOUNDED.rule("x**1 -> x", "power")
 @EXACT.rule("x / 1 -> x", "divide")
-def drop_divisor_one(node: Node, equal: Equal) -> Node | None:
-    """Exact: division by one changes nothing."""
+def drop_one(node: Node, equal: Equal) -> Node | None:
+    """Exact: division by one changes nothing, and the first power no more than a signalling NaN."""
     x, one = node.args
     value = _constant(one)
     return x if value is not None and value == 1 and _same_type(x, node) else None
@@ -330,14 +331,6 @@ def small_power(node: Node, equal: Equal) -> Node | None:
         return make("multiply", square, x, equal=equal)
     fourth = make("square", square, equal=equal)
     return fourth if value == 4 else make("multiply", fourth, x, equal=equal)
-
-
-@BOUNDED.rule("x**1 -> x", "power")
-def first_power(node: Node, equal: Equal) -> Node | None:
-    """Exact for every value but signalling NaN."""
-    x, exponent = node.args
-    value = _constant(exponent)
-    return x if value is not None and value == 1 and _same_type(x, node) else None
 
 
 @BOUNDED.rule("x**-1 -> 1/x", "power")
