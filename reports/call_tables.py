@@ -39,7 +39,7 @@ def anatomy_table(analysis: Analysis) -> pd.DataFrame:
 
     Returns:
         Seconds (median over processes, with the range as its interval) and the share of the
-        whole. `closes` says on the line of the sum whether it comes near enough to the whole:
+        whole. `closes` says on the line of the sum how far from the whole it is. Near enough is
         within 15 ns or 10% by ablation, by stamps within 5%, of calls over 20 us within 1 us.
     """
     lines: list[dict[str, Any]] = []
@@ -91,11 +91,12 @@ class Unexplained:
     @property
     def text(self) -> str:
         """One line for the table."""
-        word = "closes" if self.closes else "does not close"
+        side = "above" if self.share > 0 else "below"
+        word = "" if self.closes else ", which is too far: something is missing or counted twice"
         between = ""
         if self.low is not None and self.high is not None:
             between = f" ({100 * self.low:+.1f}% to {100 * self.high:+.1f}%)"
-        return f"{word}: {100 * self.share:+.1f}%{between}"
+        return f"{100 * abs(self.share):.1f}% {side} the whole{between}{word}"
 
 
 def unexplained(anatomy: Anatomy) -> Unexplained:

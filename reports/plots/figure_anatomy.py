@@ -11,10 +11,10 @@ from fuser.reports.plots.marks import ROW_HEIGHT_IN, rows_of, workload_axis
 from fuser.reports.plots.style import INK, KIND_COLORS, Layout, new_figure, seconds_text, text_box
 
 TITLES = {
-    "native": "Served in native code, by ablation",
-    "python": "Through Python, by stamps",
-    "fallback": "Run by the fallback, by stamps",
-    "gpu": "On the GPU, by stamps",
+    "native": "Served by native code; each part timed by leaving it out (ablation)",
+    "python": "Served through Python; parts read off a clock within the call",
+    "fallback": "Run by NumPy, as the fallback; parts read off a clock within the call",
+    "gpu": "On the GPU; parts read off a clock within the call",
 }
 PART_COLOR = KIND_COLORS["unfused"]
 NAMES = {SUM: "= all parts", WHOLE: "the whole"}
@@ -33,7 +33,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     for axes, (path, subject), rows in zip(drawn, paths, chosen, strict=True):
         _panel(axes, rows, layout)
         note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
-        between = "\nthe sum " if layout.is_narrow else ": the sum "
+        between = "\nparts add up to " if layout.is_narrow else ": the parts add up to "
         note = note.replace(" (", "\n(") if layout.is_narrow else note
         title = f"{TITLES.get(str(path), path)}\n{subject}{between}{note}"
         axes.set_title(title, fontsize=9 if layout.is_narrow else 10)

@@ -43,10 +43,31 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
     return value
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+FIRST_STEPS = """
+First steps:
+
+\b
+  fuser-bench doctor           what this machine can measure (seconds)
+  fuser-bench run              NumPy against fused, and a report (4 minutes)
+  fuser-bench run --list       the workloads by name
+  fuser-bench run gelu_bias    one of them
+  fuser-bench report RUN       a saved run's report again
+  fuser-bench compare A B      two saved runs: what got slower
+
+A run is a folder in bench-results/: the raw times in record.json, report.html, figures and
+tables. fuser-bench COMMAND --help has every option.
+"""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=FIRST_STEPS)
 @click.version_option(fuser.__version__, prog_name="fuser-bench")
 def main() -> None:
-    """Measure what fusing NumPy operations buys on this machine, and why."""
+    """Measure what fusing NumPy operations buys on this machine, and why.
+
+    Fusing compiles several NumPy operations into one loop, so that arrays in between are never
+    written to memory. A run times each workload as plain NumPy, by the fuser, and by the fuser one
+    operation at a time, so that the report can tell what made the difference.
+    """
 
 
 @main.command()
@@ -54,8 +75,9 @@ def main() -> None:
 @click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
 @click.option(
     "--preset", type=click.Choice(PRESETS), default="quick", show_default=True,
-    help="Tables: arrays beside other fusers and ceilings (peers: pointwise, rows: reductions, "
-    "others: further ones), small calls, compile times.",
+    help="What to measure. quick: a sample in 4 minutes; full: everything; peers, rows, others: "
+    "pointwise, reductions and further workloads beside other fusers; programs: loops and "
+    "decisions; calls: small arrays; compile: first calls.",
 )
 @click.option(
     "--baseline", type=click.Path(exists=True, file_okay=False),
@@ -95,10 +117,10 @@ def run(
     resume: str | None,
     **options: Any,
 ) -> None:
-    """Measure the workloads named by IDS, or a preset, and write a report.
+    """Measure workloads and write a report.
 
-    An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
-    what was measured is kept and reported. Rows that an earlier run has are held against it: does
+    Those named by IDS, or a preset. An ID is a workload, or workload-dtype-size as the report
+    prints it. Ctrl-C ends the run early: what was measured is kept and reported. Rows that an earlier run has are held against it: does
     the new ratio agree with the recorded interval? Exit codes: 0 measured, 2 usage, 3 nothing
     measured or a required row missing, 4 a wrong result, 130 interrupted.
     """
@@ -229,10 +251,10 @@ def _print_list(as_json: bool) -> None:
 @click.option("--base", metavar="BASE", help="A run to compare with: adds the section Compare.")
 @click.option("--markdown", type=click.Path(dir_okay=False), help="Write a table's page here, too.")
 def report(run_path: str, base: str | None, markdown: str | None) -> None:
-    """Write the report of a saved RUN again: its folder, its record, or its name.
+    """Write the report of a saved RUN again.
 
-    A record that is not called record.json, as those kept from other machines, is drawn into a
-    folder of its name beside it.
+    RUN is its folder, its record, or its name. A record that is not called record.json, as those
+    kept from other machines, is drawn into a folder of its name beside it.
     """
     folder, record = _saved(run_path)
     if markdown is not None:
@@ -258,7 +280,10 @@ main.add_command(tune_command)
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> None:
-    """Say what this machine can measure, and what to install for more."""
+    """Say what this machine can measure.
+
+    And what is lacking, what that costs, and what to install.
+    """
     from fuser.suites.commands.doctor import findings
 
     rows = list(findings())
@@ -274,7 +299,10 @@ def doctor(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context
 def cache(context: click.Context, as_json: bool) -> None:
-    """Show the machine code kept between processes: where, how many entries, how many bytes."""
+    """Show or clear machine code kept on disk.
+
+    Where it is, how many entries, how many bytes.
+    """
     if context.invoked_subcommand is not None:
         return
     from fuser.backends.cpu.machine import disk_cache

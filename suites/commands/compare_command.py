@@ -49,7 +49,9 @@ def compare(
     whole: bool,
     as_json: bool,
 ) -> None:
-    """Compare two saved runs: counts without a clock, and times with intervals.
+    """Compare two saved runs: what got slower.
+
+    Counts (kernels, bytes, texts) need no clock; times are compared with intervals.
 
     BASE and HEAD are folders of runs, their record.json, or their names. With --gate the exit
     code is 0 no regression, 1 regression, 3 nothing measured or a row of BASE is missing, 4 a

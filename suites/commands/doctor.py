@@ -12,11 +12,11 @@ from fuser.suites.probes import counters, machine, noise
 from fuser.suites.sampling import clock_resolution_s
 
 OPTIONAL = {
-    "pytest_benchmark": "compares and stores results through pytest",
-    "matplotlib": "figures, and the real-data workloads",
+    "pytest_benchmark": "results stored and compared through pytest",
+    "matplotlib": "figures and real-data workloads",
     "pandas": "tables of the reports",
     "scipy": "intervals of the reports",
-    "rich": "the progress bar",
+    "rich": "progress bar",
 }
 NOISY = 1.05
 """A noise floor beyond which most differences cannot be told."""
@@ -29,13 +29,20 @@ def findings() -> Iterator[tuple[str, str, str]]:
     facts = machine.describe_machine()
     yield "processor", "ok", f"{facts.cpu}, {facts.cores_logical} logical cores"
     caches = ", ".join(f"{name} {size >> 10} KiB" for name, size in facts.caches.items())
-    yield "caches", "ok" if caches else "absent", caches or "sizes unknown: defaults are used"
+    yield "caches", "ok" if caches else "absent", caches or (
+        "sizes unknown: what counts as small or large is that of a usual processor"
+    )
     load = facts.load_average[0] if facts.load_average else 0.0
     busy = load > BUSY * max(1, facts.cores_logical)
     text = f"load average {load:.2f}"
-    yield "load", "doubtful" if busy else "ok", text + ": wait for other work" * busy
+    yield "load", "doubtful" if busy else "ok", text + (
+        ": other work takes the cores, so intervals get wide and verdicts inconclusive; wait for it"
+    ) * busy
     if facts.governor not in (None, "performance"):
-        advice = f"{facts.governor}: clocks vary; cpupower frequency-set -g performance"
+        advice = (
+            f"{facts.governor}: clock rates vary, so equal things differ more; "
+            "cpupower frequency-set -g performance"
+        )
         yield "governor", "doubtful", advice
     yield "clock", "ok", f"resolution {clock_resolution_s() * 1e9:.0f} ns"
     yield from _noise(facts)
@@ -46,7 +53,9 @@ def findings() -> Iterator[tuple[str, str, str]]:
     for module, purpose in OPTIONAL.items():
         package = module.replace("_", "-")
         present = _is_there(module)
-        text = f"{_version(package)}: {purpose}" if present else f"{purpose}: pip install {package}"
+        text = f"{_version(package)}: {purpose}"
+        if not present:
+            text = f"without it no {purpose}: pip install {package}"
         yield module, "ok" if present else "absent", text
 
 
@@ -63,18 +72,28 @@ def _noise(facts: Machine) -> Iterator[tuple[str, str, str]]:
     past = noise.known(facts)
     floor = noise.usual_floor(past)
     if floor is None:
-        yield "noise", "absent", "unknown: a finished `fuser-bench run` finds it out"
+        yield "noise", "absent", (
+            "unknown: whether a run is noisier than usual cannot be said; "
+            "a finished `fuser-bench run` finds it out"
+        )
         return
     text = f"equal things differ by up to {floor - 1:.1%}, the median of {len(past)} runs"
-    yield "noise", "doubtful" if floor > NOISY else "ok", text
+    noisy = floor > NOISY
+    yield "noise", "doubtful" if noisy else "ok", text + ": smaller differences stay open" * noisy
 
 
 def _measuring() -> Iterator[tuple[str, str, str]]:
     """Say whether traffic can be counted, what threads there are, and the accelerator."""
     reason = counters.unavailable()
-    yield "counters", "absent" if reason else "ok", reason or "misses of the last cache"
+    yield "counters", "absent" if reason else "ok", (
+        f"{reason}; memory traffic is planned from the graph, and not measured"
+        if reason else "misses of the last cache"
+    )
     library = find_library("gomp") or find_library("omp") or find_library("iomp5")
-    advice = "none found: peers and the fuser then use threads of their own"
+    advice = (
+        "none found: other fusers and ours use threads of their own, "
+        "which may get in each other's way"
+    )
     yield "OpenMP", "ok" if library else "absent", library or advice
     device = machine.describe_machine().accelerator
     yield "accelerator", "ok" if device else "absent", device or (
@@ -99,7 +118,9 @@ def _runner(spec: str) -> tuple[str, str]:
         reason = runner.unavailable()
     except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
         return "absent", f"{type(error).__name__}: {error}"
-    return ("absent", reason) if reason else ("ok", runner.description or f"ready: {spec}")
+    if reason:
+        return "absent", f"reports have no column of it; {reason}"
+    return "ok", runner.description or f"ready: {spec}"
 
 
 def _version(package: str) -> str:

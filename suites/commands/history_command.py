@@ -20,7 +20,9 @@ WORST = 10
 @click.option("--output", default="history.html", show_default=True,
               type=click.Path(dir_okay=False), help="The page.")
 def history(runs: tuple[str, ...], since: str, output: str) -> None:
-    """Show each row over saved RUNS, machine by machine, and where it changed.
+    """Show rows over many saved RUNS, and changes.
+
+    Machine by machine; each change of level is dated to the commits between which it lies.
 
     RUNS are runs, records, or folders with such inside; default: all in bench-results. Runs are
     ordered by the time of their measuring. Ends with 1 where something is slower since COMMIT, with

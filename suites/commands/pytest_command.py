@@ -16,7 +16,9 @@ SUITE = ("--pyargs", "fuser.suites")
 @click.command("pytest", context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def pytest_command(arguments: Sequence[str]) -> None:
-    """Run pytest with ARGUMENTS; of the suite, where they name no tests.
+    """Measure through pytest-benchmark.
+
+    Runs pytest with ARGUMENTS, on the suite where they name no tests.
 
     Everything is pytest's: -k, --benchmark-autosave, --benchmark-compare, --fuser-fail. The exit
     codes are ours: 0 measured, 1 a test failed or a threshold was crossed, 2 usage or an error

@@ -30,7 +30,9 @@ PAGE = "side_by_side.md"
 def side_by_side(
     baseline: str, folder: str, names: tuple[str, ...], budget_s: float, processes: int | None
 ) -> None:
-    """Time this checkout and the one in the folder BASELINE in turns, table by table.
+    """Time two checkouts of the fuser in turns.
+
+    This one and that in the folder BASELINE, table by table.
 
     The records and the page go into FOLDER. Started again with the same folder, it goes on where
     time ran out; what is measured already is not measured again. It ends with 0 where the geometric

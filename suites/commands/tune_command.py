@@ -36,7 +36,9 @@ AIM, AIM_95 = 1.03, 1.15
 def tune_command(
     ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool
 ) -> None:
-    """Time every legal schedule of the kernels of IDS, or of a preset's rows.
+    """Time every legal schedule of kernels.
+
+    Of the workloads IDS, or of a preset's rows.
 
     Regret is the time by the chosen schedule over that by the fastest one: 1 where the choice is
     the best. The fastest of many is so partly by chance; so it is timed again in processes that
