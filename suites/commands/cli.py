@@ -120,9 +120,10 @@ def run(
     """Measure workloads and write a report.
 
     Those named by IDS, or a preset. An ID is a workload, or workload-dtype-size as the report
-    prints it. Ctrl-C ends the run early: what was measured is kept and reported. Rows that an earlier run has are held against it: does
-    the new ratio agree with the recorded interval? Exit codes: 0 measured, 2 usage, 3 nothing
-    measured or a required row missing, 4 a wrong result, 130 interrupted.
+    prints it. Ctrl-C ends the run early: what was measured is kept and reported. Rows that an
+    earlier run has are held against it: does the new ratio agree with the recorded interval? Exit
+    codes: 0 measured, 2 usage, 3 nothing measured or a required row missing, 4 a wrong result, 130
+    interrupted.
     """
     if list_only:
         _print_list(as_json)
