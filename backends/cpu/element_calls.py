@@ -151,10 +151,13 @@ class _Call:
             self._number(place)
         for place, array in enumerate(code.arrays):
             if array.within:
-                self._take(f"%data{place}", place)
+                self._take(f"%data{place}", f"%bytes{place}")
+        if self.way.restored:
+            self._add(f"%sure = call i1 @{self.name}.sure({', '.join(self._given())})")
         for place in sorted(self.way.restored):
-            self._take(f"%kept{place}", place)
-            self._add(f"call ptr @memcpy(ptr %kept{place}, ptr %data{place}, i64 %bytes{place})",
+            self._add(f"%held{place} = select i1 %sure, i64 0, i64 %bytes{place}")
+            self._take(f"%kept{place}", f"%held{place}")
+            self._add(f"call ptr @memcpy(ptr %kept{place}, ptr %data{place}, i64 %held{place})",
                       "copied")  # fmt: skip
         self._run()
         self._results()
@@ -298,22 +301,29 @@ class _Call:
 
     # -- the run --------------------------------------------------------------------------------
 
-    def _take(self, name: str, place: int) -> None:
-        """Memory of an array's size; the caller looks again where there is none."""
-        self._add(f"{name} = call ptr @take(ptr %pool_malloc, i64 %bytes{place})")
+    def _given(self) -> list[str]:
+        """The arguments of the function that does the work."""
+        code = self.code
+        given = [f"{kind} {text}" for kind, text in parameters(code.arrays)]
+        return [
+            *given,
+            *(f"{conversion.MEMORY[n.dtype]} %number{k}" for k, n in enumerate(code.numbers)),
+        ]
+
+    def _take(self, name: str, size: str) -> None:
+        """Memory of a size; the caller looks again where there is none."""
+        self._add(f"{name} = call ptr @take(ptr %pool_malloc, i64 {size})")
         self._count += 1
         none = self._add(f"icmp eq ptr {name}, null", "none")
         self._add(f"br i1 {none}, label %back.{len(self._taken)}, label %on.{self._count}")
         self._start(f"on.{self._count}")
-        self._taken.append((name, f"%bytes{place}"))
+        self._taken.append((name, size))
 
     def _run(self) -> None:
         """Run the loop, with what it needs given back."""
         code, words = self.code, max(1, len(self.code.results))
         self.lines.insert(0, f"  %results = alloca [{words} x i64]")
-        given = [f"{kind} {text}" for kind, text in parameters(code.arrays)]
-        given += [f"{conversion.MEMORY[n.dtype]} %number{k}" for k, n in enumerate(code.numbers)]
-        call = f"call i64 @{self.name}.body({', '.join([*given, 'ptr %results'])})"
+        call = f"call i64 @{self.name}.body({', '.join([*self._given(), 'ptr %results'])})"
         whole = any(number.kind == "pyint" for number in code.numbers)
         if whole or any(isinstance(each, Repeat) for each in everything(code.body)):
             self._add("%thread = call ptr @PyEval_SaveThread()")
@@ -341,7 +351,7 @@ class _Call:
             self._add("br i1 %ended, label %restore, label %over")
             self._start("restore")
             for place in sorted(self.way.restored):
-                restored = f"ptr %data{place}, ptr %kept{place}, i64 %bytes{place}"
+                restored = f"ptr %data{place}, ptr %kept{place}, i64 %held{place}"
                 self._add(f"call ptr @memcpy({restored})", "copied")
             self._add("br label %over")
             self._start("over")

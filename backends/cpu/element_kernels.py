@@ -17,7 +17,7 @@ from fuser.base import budget, counters
 from fuser.base.errors import Unsupported
 from fuser.calls import native_call
 from fuser.element_loops import kinds
-from fuser.element_loops.code import Code, may_end
+from fuser.element_loops.code import Code, Constant
 from fuser.element_loops.region import CONTIGUOUS, RunEnded, layout_of
 
 
@@ -88,7 +88,8 @@ class ElementKernel:
             given: dtypes of the arrays, and how they lie.
             restored: the places of contiguous arrays that are as they were in that case.
         """
-        kept = frozenset(restored) if may_end(self.code) else frozenset[int]()
+        ends = self.code.sure != Constant("bool", True)
+        kept = frozenset(restored) if ends else frozenset[int]()
         way = Way("".join(lies for _, lies in given), tuple(d.num for d, _ in given), kept)
         assert all(way.layouts[place] == CONTIGUOUS for place in kept)
         found = self._compiled.get(way)

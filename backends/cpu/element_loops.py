@@ -54,8 +54,10 @@ def emit(code: Code, way: Way, name: str, features: Features) -> str:
         Unsupported: an operation has no spelling.
     """
     module = Module(features)
-    work = _Emitter(module, code, way.layouts, name).text()
-    module.functions += [element_calls.emit(module, code, way, name), work]
+    parts = [element_calls.emit(module, code, way, name)]
+    if way.restored:
+        parts.append(_Emitter(module, code, way.layouts, name).sure())
+    module.functions += [*parts, _Emitter(module, code, way.layouts, name).text()]
     return module.text()
 
 
@@ -69,14 +71,34 @@ class _Emitter:
         self.labels: dict[int, str] = {}
         self.open = True
 
-    def text(self) -> str:
-        """The function."""
+    def sure(self) -> str:
+        """A function of the same arguments: whether no run ends early."""
+        given = self._take_numbers()
+        self.b.line(f"ret {self.value(self.code.sure).typed}")
+        known = element_calls.parameters(self.code.arrays)
+        listed = ", ".join([*(f"{kind} {text}" for kind, text in known), *given])
+        head = [f"define internal i1 @{self.name}.sure({listed}) #0 {{", "entry:"]
+        return "\n".join([*head, *self._allocated(), "  br label %begin", "begin:",
+                          *self.b.lines, "}"])  # fmt: skip
+
+    def _take_numbers(self) -> list[str]:
+        """Set variables to what numbers are; these as parameters."""
         given: list[str] = []
         for place, number in enumerate(self.code.numbers):
             raw = Value(f"%number{place}", conversion.MEMORY[number.dtype], 1)
             given.append(raw.typed)
             value = conversion.from_memory(self.b, raw, number.dtype)
             self._set(number.slot, value, number.dtype)
+        return given
+
+    def _allocated(self) -> list[str]:
+        """The variables."""
+        return [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
+                for (_, dtype), slot in self.slots.items()]  # fmt: skip
+
+    def text(self) -> str:
+        """The function that does the work."""
+        given = self._take_numbers()
         self._statements(self.code.body)
         if self.open:
             for place, result in enumerate(self.code.results):
@@ -89,8 +111,7 @@ class _Emitter:
         ]
         listed = ", ".join([*arguments, *given, "ptr noalias %results"])
         head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
-        head += [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
-                 for (_, dtype), slot in self.slots.items()]  # fmt: skip
+        head += self._allocated()
         head += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
         ends = ["ended:", f"  ret i64 {ENDED}", "interrupted:", f"  ret i64 {INTERRUPTED}", "}"]
         return "\n".join([*head, "begin:", *self.b.lines, *ends])
@@ -306,9 +327,26 @@ class _Emitter:
             return spell(b, "add", dtype, args)
         if name == "select":
             return b.select(*args)
+        if name in ("floor_divide", "remainder") and dtype.startswith("int"):
+            divisor = one.args[1]
+            if isinstance(divisor, Constant) and divisor.value > 0:
+                return self._divided(name, args[0], int(divisor.value))
         if name.startswith("checked_"):
             return self._checked(name.removeprefix("checked_"), dtype, args)
         return spell(b, name, one.args[-1].dtype, args)
+
+    def _divided(self, name: str, x: Value, divisor: int) -> Value:
+        """A signed integer divided by a positive constant, rounded down; or what is left."""
+        b, bits = self.b, int(x.scalar[1:])
+        if divisor & (divisor - 1) == 0:
+            if name == "remainder":
+                return b.op("and", x, b.iconst(x, divisor - 1))
+            return b.op("ashr", x, b.iconst(x, divisor.bit_length() - 1))
+        left = b.op("srem", x, b.iconst(x, divisor))
+        below = b.op("ashr", left, b.iconst(x, bits - 1))
+        if name == "remainder":
+            return b.op("add", left, b.op("and", below, b.iconst(x, divisor)))
+        return b.op("add", b.op("sdiv", x, b.iconst(x, divisor)), below)
 
     def _held(self, x: Value, source: str, target: str) -> Value:
         """A value in another dtype, which has to hold it exactly."""

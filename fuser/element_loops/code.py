@@ -174,6 +174,7 @@ class Code:
         results: what is left in variables.
         body: what it does.
         loops: how many loops there are, and how deep.
+        sure: where it holds, no run ends early.
     """
 
     arrays: tuple[Array, ...]
@@ -181,6 +182,7 @@ class Code:
     results: tuple[Variable, ...]
     body: tuple[Statement, ...]
     loops: tuple[int, int]
+    sure: Expression
 
 
 def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
@@ -200,8 +202,8 @@ def everything(body: tuple[Statement, ...]) -> Iterator[Statement]:
             yield from everything(part)
 
 
-def may_end(code: Code) -> bool:
-    """Whether a run may end early, where Python raises or its integers grow."""
+def may_end_in(body: tuple[Statement, ...]) -> bool:
+    """Whether a run of statements may end early, where Python raises or its integers grow."""
 
     def in_expression(one: Expression) -> bool:
         if isinstance(one, Load):
@@ -221,4 +223,4 @@ def may_end(code: Code) -> bool:
             return in_expression(one.start) or in_expression(one.stop)
         return isinstance(one, Check)
 
-    return any(map(in_statement, everything(code.body)))
+    return any(map(in_statement, everything(body)))

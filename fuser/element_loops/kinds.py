@@ -20,6 +20,11 @@ DTYPES = frozenset(
 LEAST, MOST = -(2**63), 2**63 - 1
 #: Python's integers from outside lie between these: sums and products of a few cannot overflow.
 GIVEN = 2**40
+#: An integer that changes by constants of at most `PACE` lies below `COUNTED`: to get beyond takes
+#: 2**58 steps, which is nine years of a billion a second.
+PACE, COUNTED = 16, 2**62
+#: Bounds that integers of a loop are given, one after another, until an iteration keeps to them.
+_LOWS, _HIGHS = (0, -1, -2 * GIVEN, LEAST), (2 * GIVEN, MOST)
 
 
 class NotTypedError(Exception):
@@ -111,8 +116,11 @@ def widened(old: Type, new: Type) -> Type:
     """A type that grows from one look at a loop to the next, with bounds that end that."""
     if old == new:
         return new
-    low = new.low if new.low >= old.low else min(LEAST, new.low)
-    high = new.high if new.high <= old.high else max(MOST, new.high)
+    low, high = new.low, new.high
+    if low < old.low:
+        low = next((each for each in _LOWS if each <= low), low)
+    if high > old.high:
+        high = next((each for each in _HIGHS if each >= high), high)
     return Type(new.kinds, low, high)
 
 

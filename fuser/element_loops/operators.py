@@ -320,6 +320,10 @@ def _bounds(name: str, left: Type, right: Type) -> tuple[int, int]:
 # -- comparisons ----------------------------------------------------------------------------------
 
 
+#: Dtypes that int64 holds.
+_INTEGERS = frozenset("int8 int16 int32 int64 uint8 uint16 uint32".split())
+
+
 def compare(name: str, left: Value, right: Value) -> Value:
     """What a comparison gives.
 
@@ -328,6 +332,8 @@ def compare(name: str, left: Value, right: Value) -> Value:
     """
     pairs = {kinds.promoted(*pair) for pair in product(left.type.kinds, right.type.kinds)}
     dtypes = {dtype for dtype, _ in pairs}
+    if dtypes <= _INTEGERS:
+        dtypes = {"int64"}  # which holds all of them: Python compares integers whatever their size
     if len(dtypes) > 1 or not dtypes <= kinds.DTYPES:
         raise NotTypedError(f"a comparison of numbers that become {' and '.join(sorted(dtypes))}")
     dtype = dtypes.pop()
@@ -336,8 +342,6 @@ def compare(name: str, left: Value, right: Value) -> Value:
         raise NotTypedError("a comparison of int64 and uint64")
     if dtype == "bool":
         dtype = "uint8"
-    elif dtype.startswith(("int", "uint")) and dtype != "uint64":
-        dtype = "int64"  # which holds all of them: Python compares integers whatever their size
     if dtype == "uint8":
         args: tuple[Expression, ...] = convert(left.code, dtype), convert(right.code, dtype)
     elif any(plain for _, plain in pairs) and dtype == "float64":

@@ -19,7 +19,7 @@ import numpy as np
 from fuser.base.caches import memo
 from fuser.base.records import changed, record
 from fuser.element_loops import kinds, operators, slices
-from fuser.element_loops.bounds import hoisted
+from fuser.element_loops.bounds import versioned
 from fuser.element_loops.code import (
     Array,
     Block,
@@ -39,6 +39,7 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     Variable,
+    may_end_in,
 )
 from fuser.element_loops.kinds import DTYPES, GIVEN, PYTHON, NotTypedError, Type
 from fuser.element_loops.operators import FALSE, TRUE, Value
@@ -65,6 +66,10 @@ _BINARY = {
 _COMPARED = {
     ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
     ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
+_OPPOSITE = {
+    "less": "greater_equal", "less_equal": "greater", "equal": "not_equal",
+    "not_equal": "equal", "greater": "less_equal", "greater_equal": "less",
 }  # fmt: skip
 _UNARY = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
 
@@ -185,9 +190,18 @@ class _Translator:
             a if a.within else changed(a, written=k in self.written)
             for k, a in enumerate(self.arrays)
         )
-        body_code = hoisted(_frozen(self.out))
+        body_code, sure = self._with_bounds(_frozen(self.out))
         loops = (self._count, self._deepest)
-        return Code(arrays, tuple(self.numbers), tuple(results), body_code, loops), returned
+        return Code(arrays, tuple(self.numbers), tuple(results), body_code, loops, sure), returned
+
+    def _with_bounds(
+        self, body: tuple[Statement, ...]
+    ) -> tuple[tuple[Statement, ...], Expression]:
+        """Statements that look at few indices, and when none of their runs ends early."""
+        if not may_end_in(body):
+            return body, TRUE
+        given = {number.slot for number in self.numbers if number.kind == "pyint"}
+        return versioned(body, given)
 
     def _returned(self, given: Any) -> Any:
         """What `return` gives as names of results; notes the results."""
@@ -428,7 +442,60 @@ class _Translator:
         if test in (TRUE, FALSE):
             self.block(node.body if test == TRUE else node.orelse)
             return
-        self._branch(test, lambda: self.block(node.body), lambda: self.block(node.orelse))
+
+        def way(holds: bool, body: Sequence[ast.stmt]) -> None:
+            self._assume(node.test, holds)
+            self.block(body)
+
+        self._branch(test, lambda: way(True, node.body), lambda: way(False, node.orelse))
+
+    def _assume(self, test: ast.expr, holds: bool) -> None:
+        """Narrow the bounds of integers by a condition that is known to hold, or not to."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            self._assume(test.operand, not holds)
+        elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == holds:
+            for each in test.values:
+                self._assume(each, holds)
+        elif isinstance(test, ast.Compare) and (holds or len(test.ops) == 1):
+            operands = [test.left, *test.comparators]
+            for op, left, right in zip(test.ops, operands[:-1], operands[1:], strict=True):
+                name = _COMPARED.get(type(op), "")
+                self._narrow(name if holds else _OPPOSITE.get(name, ""), left, right)
+
+    def _narrow(self, name: str, left: ast.expr, right: ast.expr) -> None:
+        """Narrow the bounds of two integers of which a comparison holds."""
+        one, other = self._range_of(left), self._range_of(right)
+        if name not in _OPPOSITE or one is None or other is None:
+            return
+        if name in ("greater", "greater_equal"):
+            self._narrow({"greater": "less"}.get(name, "less_equal"), right, left)
+        elif name == "equal":
+            both = max(one[0], other[0]), min(one[1], other[1])
+            self._bound(left, *both)
+            self._bound(right, *both)
+        elif name != "not_equal":
+            gap = 1 if name == "less" else 0
+            self._bound(left, one[0], min(one[1], other[1] - gap))
+            self._bound(right, max(other[0], one[0] + gap), other[1])
+
+    def _range_of(self, node: ast.expr) -> tuple[int, int] | None:
+        """Between which integers an expression lies, as far as it says so; None for others."""
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value, node.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+            return 0, GIVEN
+        found = (self.env or {}).get(self.prefix + node.id) if isinstance(node, ast.Name) else None
+        if not isinstance(found, Bound) or found.type.dtype.startswith(("float", "bool")):
+            return None
+        return found.type.low, found.type.high
+
+    def _bound(self, node: ast.expr, low: int, high: int) -> None:
+        """Note between which integers a variable lies."""
+        if isinstance(node, ast.Name) and low <= high and self.env is not None:
+            found = self.env.get(self.prefix + node.id)
+            if isinstance(found, Bound):
+                known = Type(found.type.kinds, low, high)
+                self.env[self.prefix + node.id] = changed(found, type=known)
 
     def _branch(
         self, test: Expression, then: Callable[[], None], other: Callable[[], None]
@@ -460,6 +527,7 @@ class _Translator:
     def _do_Assert(self, node: ast.Assert) -> None:  # noqa: N802
         """`assert …`: the plain function raises."""
         self.check(self.test(node.test))
+        self._assume(node.test, True)
 
     def _do_Raise(self, node: ast.Raise) -> None:  # noqa: N802
         """`raise …`: the plain function raises."""
@@ -556,6 +624,9 @@ class _Translator:
         span = self._span(iterable)
         if span is not None:
             start, stop, step = span
+            if isinstance(step, Value):
+                self._by_steps(node, start, stop, step)
+                return
             self._for(node, start, stop, step, lambda index: self._assign(node.target, index))
             return
         items = self._items(iterable)
@@ -576,15 +647,40 @@ class _Translator:
         begin = lambda index: self._assign(node.target, items[1](index))  # noqa: E731
         self._for(node, first, last, step, begin)
 
-    def _span(self, node: ast.expr) -> tuple[Value, Value, int] | None:
+    def _by_steps(self, node: ast.For, start: Value, stop: Value, step: Value) -> None:
+        """A loop over a range whose step is computed: where it is not positive, the run ends."""
+        start, stop, step = map(self.temporary, (start, stop, step))
+        limit = 2**60
+        for value, low in ((start, -limit), (stop, -limit), (step, 1)):
+            if value.type.low < low or value.type.high > limit:
+                near = [
+                    operators.compare(name, value, operators.constant(bound)).code
+                    for name, bound in (("greater_equal", low), ("less_equal", limit))
+                ]
+                self.check(operators.both(*near))
+        wide = slices.minus(slices.plus(stop.code, slices.minus(step.code, slices.ONE)), start.code)
+        count = Operation("floor_divide", "int64", (wide, step.code))
+        count = slices.most(count, slices.ZERO)
+        low, high = max(start.type.low, -limit), min(stop.type.high, limit) - 1
+
+        def begin(turn: Value) -> None:
+            away = Operation("multiply", "int64", (turn.code, step.code))
+            index = Operation("add", "int64", (start.code, away))
+            self._assign(node.target, operators.python(index, low, max(low, high)))
+
+        whole = self.temporary(operators.python(count, 0, 2 * limit))
+        self._for(node, operators.constant(0), whole, 1, begin)
+
+    def _span(self, node: ast.expr) -> tuple[Value, Value, int | Value] | None:
         """Start, stop and step of a range; None where it is none."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return None
         if node.func.id == "reversed" and len(node.args) == 1 and not node.keywords:
             span = self._span(node.args[0])
-            if span is None or abs(span[2]) != 1:
+            if span is None or isinstance(span[2], Value) or abs(span[2]) != 1:
                 return None
             start, stop, step = span
+            assert isinstance(step, int)
             one = operators.constant(step)
             ends = (operators.binary("subtract", each, one) for each in (stop, start))
             first, last = ends
@@ -593,13 +689,12 @@ class _Translator:
             return None
         values = [self._whole(self.number(self.expression(arg))) for arg in node.args]
         start, stop = values[:2] if len(values) > 1 else (operators.constant(0), values[0])
-        step = 1
-        if len(values) == 3:
-            code = values[2].code
-            if not isinstance(code, Constant) or code.value == 0:
-                raise NotTypedError(f"line {node.lineno}: the step of a range is no constant")
-            step = int(code.value)
-        return start, stop, step
+        if len(values) < 3:
+            return start, stop, 1
+        code = values[2].code
+        if code == slices.ZERO:
+            raise NotTypedError(f"line {node.lineno}: the step of a range is zero")
+        return start, stop, int(code.value) if isinstance(code, Constant) else values[2]
 
     def _whole(self, value: Value) -> Value:
         """An integer that a range, or an index, takes, as a Python number."""
@@ -672,7 +767,9 @@ class _Translator:
             if test == FALSE:
                 self.leave(done)
             elif test != TRUE:
-                self._branch(test, lambda: None, lambda: self.leave(done))
+                self._branch(
+                    test, lambda: self._assume(node.test, True), lambda: self.leave(done)
+                )
             if self.env is not None:
                 self.block(node.body)
 
@@ -704,6 +801,7 @@ class _Translator:
         if key in self._heads:
             head = _joined(head, self._heads[key])
         marks = {label: len(edges) for label, edges in self._edges.items()}
+        counters = _counters(node)
         for _ in range(_LOOKS):
             for label, count in marks.items():
                 del self._edges[label][count:]
@@ -712,6 +810,8 @@ class _Translator:
             found = dict(head)
             for _, env in ends:
                 found = _joined(found, env, widen=True)
+            for name in counters:
+                self._count_slowly(found, head, self.prefix + name)
             if found == head:
                 break
             head = found
@@ -736,6 +836,15 @@ class _Translator:
                 breaks.append((self.out, self.env))
         self.out.append(("block", after, made))
         self.env = self._merged(breaks)
+
+    def _count_slowly(self, found: Environment, head: Environment, name: str) -> None:
+        """Bound an integer that a loop changes by small constants alone."""
+        old, new = head.get(name), found.get(name)
+        if isinstance(old, Bound) and isinstance(new, Bound) and new.type.kinds == {"pyint"}:
+            if old.type.low >= -kinds.COUNTED and old.type.high <= kinds.COUNTED:
+                low = max(new.type.low, -kinds.COUNTED)
+                high = min(new.type.high, kinds.COUNTED)
+                found[name] = changed(new, type=Type(new.type.kinds, low, high))
 
     def _iteration(
         self, head: Environment, body: Callable[[], None], after: int
@@ -1032,21 +1141,25 @@ class _Translator:
             return operators.truth(self.number(self.expression(node)))
         stops = isinstance(node.op, ast.Or)
         found = self.test(node.values[0])
-        for each in node.values[1:]:
+        for place, each in enumerate(node.values[1:], 1):
             if found in (TRUE, FALSE):
                 if (found == TRUE) == stops:
                     return found
                 found = self.test(each)
                 continue
-            found = self._further(found, each, stops)
+            found = self._further(found, each, stops, node.values[:place])
         return found
 
-    def _further(self, found: Expression, node: ast.expr, stops: bool) -> Expression:
+    def _further(
+        self, found: Expression, node: ast.expr, stops: bool, before: Sequence[ast.expr]
+    ) -> Expression:
         """One more condition of several, asked for where those before do not settle it."""
         slot = self._slot()
         self.out.append(Set(slot, found))
 
         def ask() -> None:
+            for each in before:
+                self._assume(each, not stops)
             self.out.append(Set(slot, self.test(node)))
 
         ways = (lambda: None, ask) if stops else (ask, lambda: None)
@@ -1080,10 +1193,12 @@ class _Translator:
         if test in (TRUE, FALSE):
             return self.number(self.expression(node.body if test == TRUE else node.orelse))
         name = f"{self.prefix}chosen {self._slot()}"
-        self._branch(
-            test, lambda: self.set(name, self.number(self.expression(node.body))),
-            lambda: self.set(name, self.number(self.expression(node.orelse))),
-        )  # fmt: skip
+
+        def way(holds: bool, part: ast.expr) -> None:
+            self._assume(node.test, holds)
+            self.set(name, self.number(self.expression(part)))
+
+        self._branch(test, lambda: way(True, node.body), lambda: way(False, node.orelse))
         return self._taken(name)
 
     def _taken(self, name: str) -> Value:
@@ -1233,6 +1348,27 @@ class _Translator:
         if name in ("int", "float", "bool") and len(args) == 1:
             return operators.number(name, args[0])
         raise NotTypedError(f"line {line}: a call of {name}")
+
+
+def _counters(loop: ast.For | ast.While) -> list[str]:
+    """Names that a loop changes by small constants alone."""
+    steps: dict[str, bool] = {}
+    for part in ast.walk(loop):
+        if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):
+            step = part.value.value if isinstance(part.value, ast.Constant) else None
+            small = type(step) is int and abs(step) <= kinds.PACE
+            small = small and isinstance(part.op, (ast.Add, ast.Sub))
+            steps[part.target.id] = steps.get(part.target.id, True) and small
+        elif not isinstance(part, ast.Name) or isinstance(part.ctx, ast.Load):
+            continue
+        elif not _is_stepped(loop, part):
+            steps[part.id] = False
+    return [name for name, small in steps.items() if small]
+
+
+def _is_stepped(loop: ast.AST, name: ast.Name) -> bool:
+    """Whether a name is what `x += …` changes."""
+    return any(isinstance(part, ast.AugAssign) and part.target is name for part in ast.walk(loop))
 
 
 def _joined(one: Environment, other: Environment, widen: bool = False) -> Environment:

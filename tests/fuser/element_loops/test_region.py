@@ -13,10 +13,10 @@ import pytest
 
 import fuser
 from fuser.capture import element_loops
-from fuser.element_loops.code import For, If
+from fuser.element_loops.code import Constant, For, If, inner, may_end_in
 from fuser.element_loops.kinds import NotTypedError
 from fuser.element_loops.translate import translated
-from tests.fuser.element_loops.random_loops import same
+from tests.fuser.element_loops.random_loops import outcome, same
 
 
 def _past_the_end(x: Any, n: int) -> None:
@@ -125,16 +125,112 @@ def test_explain_shows_the_loop() -> None:
     assert "x" in shown
 
 
-def test_indices_are_looked_at_before_a_loop() -> None:
-    """An innermost loop is there twice: with and without checks."""
-    source = "for i in range(n):\n    x[i + 1] = x[i]"
-    code, _ = translated(source, (("x", "float64[1]"), ("n", "pyint")), ())
-    found: list[Any] = list(code.body)
-    while found and not isinstance(found[0], If):
-        found = [*getattr(found[0], "body", ()), *found[1:]]
-    (choice,) = [each for each in found if isinstance(each, If)]
+def _code(source: str, **bindings: str) -> Any:
+    return translated(source, tuple(bindings.items()), ())[0]
+
+
+def test_indices_are_looked_at_before_all_loops() -> None:
+    """Where the bounds of loops tell of each, the whole is there twice, and may be sure."""
+    source = "for i in range(n):\n    for j in range(i, n):\n        x[i, j - i] = x[n - j - 1, i]"
+    code = _code(source, x="float64[2]", n="pyint")
+    (choice,) = code.body
+    assert isinstance(choice, If)
+    assert choice.test == code.sure
+    assert not may_end_in(choice.then)
+    assert may_end_in(choice.other)
+
+
+def test_some_indices_are_looked_at_later() -> None:
+    """Those in branches, and those that elements tell."""
+    source = "for i in range(n):\n    if i > 1:\n        y[i - 2] += x[k[i]]\n    x[i] = 1"
+    code = _code(source, x="float64[1]", y="float64[1]", k="int64[1]", n="pyint")
+    (choice,) = code.body
+    assert isinstance(choice, If)
+    assert code.sure == Constant("bool", False)
+    assert may_end_in(choice.then)
+
+
+def test_indices_are_looked_at_before_an_innermost_loop() -> None:
+    """Where others are not known, it is there twice: with and without checks."""
+    source = "while n > 0:\n    n -= 1\n    for i in range(n):\n        x[i + 1] = x[i]"
+    found: list[Any] = list(_code(source, x="float64[1]", n="pyint").body)
+    while found and not (isinstance(found[0], If) and isinstance(found[0].then[:1], tuple)
+                         and isinstance(next(iter(found[0].then), None), For)):  # fmt: skip
+        found = [*(part for each in inner(found[0]) for part in each), *found[1:]]
+    choice = found[0]
     assert isinstance(choice.then[0], For)
     assert isinstance(choice.other[0], For)
+
+
+def _steps(x: Any, first: int, last: int, step: int) -> int:
+    count = 0
+    for i in range(first, last, step):
+        x[i] += 1
+        count += i
+    return count
+
+
+def test_ranges_whose_steps_are_computed() -> None:
+    """Of any sign; of zero, and of large numbers."""
+    fused = fuser.fuse(_steps, fallback="allow")
+    for first, last, step in [
+        (0, 9, 2), (1, 10, 3), (0, 10, 11), (5, 5, 2), (7, 2, 2), (9, 0, -2), (0, 9, 2), (0, 9, 0),
+        (0, 12, 4), (0, 10, 2**62), (0, 10, 2**63), (-3, 4, 2), (2**61, 2**61 + 3, 1),
+    ]:  # fmt: skip
+        found = []
+        for each in (_steps, fused):
+            x = np.zeros(10)
+            try:
+                result: Any = each(x, first, last, step)
+            except (ValueError, IndexError) as error:
+                result = type(error).__name__
+            found.append((result, x))
+        assert same(*found), (first, last, step)
+
+
+def _counts_up(x: Any, least: int) -> tuple[int, int, int]:
+    i = count = 0
+    j = len(x) - 1
+    while i < len(x) and j >= 0 and not x[i] > 5:
+        if x[j] > least >= 0 or i > 3:
+            count -= 1
+        i += 1
+        j -= 1
+        x[i - j if i > j else 0] += 0.5
+    return i, j, count
+
+
+def test_bounds_of_numbers_are_known_by_conditions() -> None:
+    """In branches, loops and parts of conditions, and of what is counted."""
+    fused = fuser.fuse(_counts_up, fallback="allow")
+    for seed in range(40):
+        one = np.random.default_rng(seed).integers(0, 7, seed % 9).astype(float)
+        other = one.copy()
+        assert same(outcome(_counts_up, [one, seed % 4 - 1]), outcome(fused, [other, seed % 4 - 1]))
+        assert same(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_division_by_constants(dtype: str) -> None:
+    """Rounded down, of all signs, by powers of two and by others."""
+
+    def divides(x: Any, out: Any) -> None:
+        for i in range(len(x)):
+            out[i, 0] = x[i] // 8
+            out[i, 1] = x[i] % 8
+            out[i, 2] = x[i] // 7
+            out[i, 3] = x[i] % 7
+            out[i, 4] = int(x[i]) // 16 - int(x[i]) % 16 + int(x[i]) // 10 - int(x[i]) % 10
+            out[i, 5] = x[i] // 1 + x[i] % 1
+
+    info = np.iinfo(dtype)
+    ends = [info.min, info.min + 1, info.max, info.max - 1]
+    x = np.array([*range(-100, 101), *ends], dtype)
+    fused = fuser.fuse(divides, fallback="error")
+    one, other = np.zeros((len(x), 6), np.int64), np.zeros((len(x), 6), np.int64)
+    divides(x, one)
+    fused(x, other)
+    assert same(one, other)
 
 
 @pytest.mark.parametrize(
