@@ -342,6 +342,21 @@ class Backend(ABC):
             schedule: one that gives the same bits as the chosen one, which forgets what is kept.
         """
 
+    def device_number(self) -> int:
+        """Which of its devices runs a call made now: launches are bound for one."""
+        return 0
+
+    def scalar(self, value: np.generic) -> Any:
+        """An array of no axes with a NumPy scalar's value, on the device."""
+        return self.array_module.asarray(value)
+
+    def adopt(self, array: Any) -> Any:
+        """Another library's array in the devices' memory as one of `array_module`'s: shared."""
+        return array
+
+    def hold(self, arrays: Sequence[Any]) -> None:  # noqa: B027 - some wait for their kernels
+        """Keep adopted arrays until the kernels that were launched for them have run."""
+
     @property
     def threads(self) -> int:
         """How many threads of this machine a kernel may use."""
@@ -494,12 +509,12 @@ def available(name: str) -> str | None:
     return _missing[name]
 
 
-#: kDLCUDA of the DLPack specification.
-_DLPACK_CUDA = 2
+#: Backends by the device types of the DLPack specification: kDLCUDA, and kDLCUDAManaged.
+_DLPACK = {2: "gpu", 13: "gpu"}
 
 
 def adopted(leaf: Any) -> Any:
-    """Another library's array in a CUDA device's memory, as CuPy's; all else as it is.
+    """Another library's array in a device's memory, as the backend's own; all else as it is.
 
     The memory is shared, by DLPack.
     """
@@ -507,18 +522,22 @@ def adopted(leaf: Any) -> Any:
         return leaf
     where = attribute(leaf, "__dlpack_device__")
     try:
-        if where is None or where()[0] != _DLPACK_CUDA:
-            return leaf
-        import cupy
-    except Exception:  # noqa: BLE001 - CuPy may be missing, and foreign code may raise anything
+        name = None if where is None else _DLPACK.get(where()[0])
+    except Exception:  # noqa: BLE001 - foreign code may raise anything
         return leaf
-    return cupy.from_dlpack(leaf)
+    return leaf if name is None or available(name) else get_backend(name).adopt(leaf)
 
 
 def adopted_leaves(leaves: list[Any]) -> list[Any]:
     """Each leaf as `adopted`; the same list where none changes."""
     taken = [adopted(leaf) for leaf in leaves]
     return leaves if all(map(operator.is_, taken, leaves)) else taken
+
+
+def hold_adopted(leaves: list[Any], taken: list[Any]) -> None:
+    """Keep what was adopted for a call until its kernels have run."""
+    ours = [own for leaf, own in zip(leaves, taken, strict=True) if own is not leaf]
+    get_backend(backend_of(ours)).hold(ours)
 
 
 _chosen: ContextVar[str] = ContextVar("chosen backend", default="")

@@ -106,7 +106,7 @@ def execute(
 
 def _as_array(value: Any, backend: Backend) -> Any:
     """A 0-d array of the backend's for a NumPy scalar; other arrays as they are."""
-    return backend.array_module.asarray(value) if isinstance(value, np.generic) else value
+    return backend.scalar(value) if isinstance(value, np.generic) else value
 
 
 def bound(
@@ -152,7 +152,8 @@ def _launch_key(
 ) -> tuple[Any, ...]:
     """What calls with one bound launch have in common."""
     layouts = ((name, array.shape, array.strides) for name, array in buffers.items())
-    return (backend, *layouts, *(sizes[name] for name in spec.shaping))
+    number = get_backend(backend).device_number()
+    return (backend, number, *layouts, *(sizes[name] for name in spec.shaping))
 
 
 def known_launch(

@@ -34,42 +34,60 @@ Function = Callable[[int, int, int, int, Arguments], None]
 
 
 class Prepared:
-    """One launch with everything written down but addresses and scalars."""
+    """One loop nest's launches with everything written down but addresses and scalars.
 
-    __slots__ = ("_block", "_free", "_function", "_grid", "_pack", "_place", "_scalars", "_shared",
-                 "_template")  # fmt: skip
+    The block is: the address of a flag where there is one, scratch memory and the number of the
+    launch where several may follow each other, addresses of operands, what `lay_out` packed,
+    scalars.
+    """
+
+    __slots__ = ("_block", "_free", "_function", "_grid", "_pack", "_phase", "_phases", "_scalars",
+                 "_shared", "_template")  # fmt: skip
 
     def __init__(
-        self, function: Function, sizes: tuple[int, int, int], prefix: bytes, pointers: int,
-        rest: bytes, scalars: int,
+        self, function: Function, sizes: tuple[int, int, int], heads: int, operands: int,
+        rest: bytes, scalars: int, phases: int = 1,
     ) -> None:  # fmt: skip
         """Lay the block out.
 
         Args:
             function: the kernel on the current device.
             sizes: blocks, threads of a block, bytes of shared memory.
-            prefix: words before the addresses.
-            pointers: how many addresses there are.
+            heads: words before the operands' addresses; the last of them is the launch's number.
+            operands: how many addresses of operands there are.
             rest: words after them.
             scalars: words of scalars at the end.
+            phases: launches, one after another.
         """
         self._function = function
         self._grid, self._block, self._shared = sizes
-        self._pack = struct.Struct(f"={pointers}q").pack_into
-        self._place = len(prefix)
-        self._template = prefix + bytes(8 * pointers) + rest + bytes(8 * scalars)
+        self._pack = struct.Struct(f"={heads + operands}q").pack_into
+        self._template = bytes(8 * (heads + operands)) + rest + bytes(8 * scalars)
         self._scalars = len(self._template) - 8 * scalars
+        self._phase, self._phases = 8 * (heads - 1), range(1, phases)
         self._free: list[Arguments] = []
 
-    def enqueue(self, stream: int, pointers: list[int], scalars: bytes) -> None:
-        """Write the block and launch; threads that do so at once have blocks of their own."""
+    def enqueue(self, stream: int, words: list[int], scalars: bytes) -> None:
+        """Write the block and launch; threads that do so at once have blocks of their own.
+
+        Args:
+            stream: CuPy's current one.
+            words: what is before the operands' addresses, and these.
+            scalars: packed.
+        """
         try:
             arguments = self._free.pop()
         except IndexError:
             arguments = Arguments(self._template)
         memory = arguments.memory
-        self._pack(memory, self._place, *pointers)
+        self._pack(memory, 0, *words)
         if scalars:
             ctypes.memmove(arguments.address + self._scalars, scalars, len(scalars))
         self._function(self._grid, self._block, self._shared, stream, arguments)
+        for phase in self._phases:
+            _WORD.pack_into(memory, self._phase, phase)
+            self._function(self._grid, self._block, self._shared, stream, arguments)
         self._free.append(arguments)
+
+
+_WORD = struct.Struct("=Q")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,11 +122,11 @@ class GpuBackend(Backend):
             )
         return pointer
 
-    def addresses(self, arrays: Mapping[str, Any], device: int) -> dict[Any, int]:
+    def addresses(self, arrays: dict[str, Any], device: int) -> dict[Any, int]:
         """The addresses of arrays that a call has, by name.
 
         Args:
-            arrays: by buffer name.
+            arrays: by buffer name; arrays take the places of NumPy's scalars.
             device: the current device's number.
 
         Raises:
@@ -134,6 +134,8 @@ class GpuBackend(Backend):
         """
         found: dict[Any, int] = {}
         for name, array in arrays.items():
+            if isinstance(array, np.generic):
+                arrays[name] = array = self.scalar(array)
             memory = array.data
             pointer = found[name] = memory.ptr
             if memory.device_id != device or pointer % array.itemsize:
@@ -145,6 +147,26 @@ class GpuBackend(Backend):
         if self._make is None:
             self._make = self.array_module.ndarray
         return self._make(shape, dtype)
+
+    def device_number(self) -> int:
+        """CuPy's current device."""
+        return self.device.number()
+
+    def scalar(self, value: np.generic) -> Any:
+        """Written by a kernel: nothing waits, and a CUDA graph can have it."""
+        return self.device.scalar(value)
+
+    def adopt(self, array: Any) -> Any:
+        """By DLPack, which has CuPy's current stream wait for the other library's."""
+        return self.array_module.from_dlpack(array)
+
+    def hold(self, arrays: Sequence[Any]) -> None:
+        """Until CuPy's current stream has done what is enqueued now."""
+        self.device.hold(arrays)
+
+    def release_memory(self) -> int:
+        """Give back what captured CUDA graphs work in: they must not run again."""
+        return 0 if self._device is None else self._device.forget_captured()
 
     def keeps_rows(self, rows: int, row_bytes: int) -> bool:
         """In registers and shared memory of a block; or all of them in the second cache."""

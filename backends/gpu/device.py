@@ -6,7 +6,7 @@ on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from fuser.backends.gpu import nvrtc
 from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.variants import Variant
+from fuser.base import forks
 from fuser.base.caches import memo
 
 #: Shared memory that every kernel may have without asking.
@@ -29,6 +30,7 @@ class CudaDevice:
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._captured: list[Any] = []
+        self._adopted: list[tuple[Any, Sequence[Any]]] = []
         self._current: Callable[[], int] | None = None
         self._current_stream: Callable[[int], Any] | None = None
 
@@ -49,11 +51,11 @@ class CudaDevice:
         found: int = self._current_stream(number).ptr
         return found
 
-    def is_capturing(self) -> bool:
-        """Whether the current stream's work becomes a CUDA graph."""
-        import cupy
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a stream's work becomes a CUDA graph; that of the default stream cannot."""
+        from cupy.cuda import runtime
 
-        return bool(cupy.cuda.get_current_stream().is_capturing())
+        return stream != 0 and bool(runtime.streamIsCapturing(stream))
 
     def capability(self) -> str:
         """The current device's compute capability, such as "90"."""
@@ -73,24 +75,24 @@ class CudaDevice:
         """
         from cupy.cuda import function
 
+        code = nvrtc.compile_text(text, name, self.capability(), variant)
         module = function.Module()
-        module.load(nvrtc.compile_text(text, name, self.capability(), variant))
+        _in_context(module.load, code)
         return module
 
     def function(self, module: Any, name: str) -> Function:
         """A kernel of a loaded unit; called, it is enqueued."""
-        return CudaFunction(module.get_function(name))
+        return CudaFunction(_in_context(module.get_function, name))
 
     def blocks_each(self, function: Any, block: int, shared: int) -> int:
         """How many blocks of a kernel a multiprocessor runs at once; lets it have the memory."""
         from cupy.cuda import driver
 
         if shared > function.allowed:  # never less than another plan has been promised
-            driver.funcSetAttribute(function.handle, _MAX_DYNAMIC_SHARED, shared)
+            _in_context(driver.funcSetAttribute, function.handle, _MAX_DYNAMIC_SHARED, shared)
             function.allowed = shared
-        return int(
-            driver.occupancyMaxActiveBlocksPerMultiprocessor(function.handle, block, shared)
-        )
+        ask = driver.occupancyMaxActiveBlocksPerMultiprocessor
+        return int(_in_context(ask, function.handle, block, shared))
 
     def flag(self) -> tuple[int, Callable[[], int]]:
         """A zero in the device's memory: its address, and how to read it once kernels are done."""
@@ -99,17 +101,55 @@ class CudaDevice:
         cell = cupy.zeros(1, np.int32)
         return int(cell.data.ptr), lambda: int(cell[0])
 
-    def scratch(self, size_bytes: int) -> tuple[int, Any]:
+    def scratch(self, size_bytes: int, stream: int) -> tuple[int, Any]:
         """Memory from CuPy's pool: its address, and what keeps it until the launches are made.
 
-        A graph that is being captured will run again, so its memory is never given back.
+        The pool gives it to later work of the same stream alone. A graph that is being captured
+        will run again, so its memory is kept until `forget_captured`.
         """
         import cupy
 
         memory = cupy.cuda.alloc(size_bytes)
-        if self.is_capturing():
+        if self.is_capturing(stream):
             self._captured.append(memory)
         return int(memory.ptr), memory
+
+    def forget_captured(self) -> int:
+        """Give back what captured graphs work in, which must not run again; bytes of it."""
+        kept, self._captured = self._captured, []
+        return sum(int(memory.mem.size) for memory in kept)
+
+    def hold(self, arrays: Sequence[Any]) -> None:
+        """Keep arrays whose memory is another library's until what is enqueued has run.
+
+        That library may use the memory for something else as soon as nobody holds it, on a stream
+        that knows nothing of this one. What is done is let go when others come.
+        """
+        from cupy.cuda import Event
+
+        with _adopting:
+            while self._adopted and (
+                self._adopted[0][0].done or len(self._adopted) >= _MOST_ADOPTED
+            ):
+                event, _ = self._adopted.pop(0)
+                event.synchronize()
+            event = Event(disable_timing=True)
+            event.record()
+            self._adopted.append((event, arrays))
+
+    def scalar(self, value: np.generic) -> Any:
+        """An array of no axes on the device, of the value's bits, which a kernel writes.
+
+        A copy from the host's memory would wait, and could not be captured in a CUDA graph.
+        """
+        import cupy
+
+        size = value.dtype.itemsize
+        word = np.dtype(f"u{min(size, 8)}")
+        cells = cupy.ndarray((size // word.itemsize,), word)
+        for place, bits in enumerate(np.frombuffer(value.tobytes(), word).tolist()):
+            cells[place : place + 1].fill(bits)
+        return cells.view(value.dtype)[0]
 
     def ptx(self, text: str, name: str) -> str:
         """A unit as text of NVIDIA's virtual machine."""
@@ -137,23 +177,28 @@ class CudaFunction:
         self, grid: int, block: int, shared: int, stream: int, arguments: Arguments
     ) -> None:
         """Enqueue it on a stream."""
-        launch, at = self._launch, arguments.list_address
-        try:
-            launch(self.handle, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
-        except RuntimeError:  # a thread that has done nothing with CUDA yet has no context
-            if not _made_context():
-                raise
-            launch(self.handle, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
+        at = arguments.list_address
+        _in_context(
+            self._launch, self.handle, grid, 1, 1, block, 1, 1, shared, stream, at, 0
+        )
 
 
-def _made_context() -> bool:
-    """Make a context for this thread as CuPy itself does; whether there was none."""
-    from cupy.cuda import driver, runtime
+def _in_context(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the driver; a thread that has done nothing with CUDA yet gets its context first."""
+    try:
+        return function(*arguments)
+    except RuntimeError:
+        from cupy.cuda import driver, runtime
 
-    if driver.ctxGetCurrent():
-        return False
-    runtime.memGetInfo()
-    return True
+        if driver.ctxGetCurrent():
+            raise
+        runtime.memGetInfo()  # as CuPy itself makes one
+        return function(*arguments)
+
+
+#: Calls whose adopted arrays are kept at most: beyond, the oldest is waited for.
+_MOST_ADOPTED = 64
+_adopting = forks.lock()
 
 
 @memo(64)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fuser.backend import Kernel
 from fuser.backends.gpu import geometry, reduction_plan
-from fuser.backends.gpu.arguments import Arguments, Function, Prepared
+from fuser.backends.gpu.arguments import Function, Prepared
 from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.section import is_flagged
 from fuser.backends.gpu.stages import Stages
@@ -78,54 +77,59 @@ class FusedKernelCUDA(Kernel):
 
         Only a kernel that may note a value for which NumPy raises waits for its end.
         """
-        plan: geometry.LaunchPlan = extent
-        function = self._planned(section, plan)
-        prefix, read = b"", None
-        if self._flagged[section]:
-            if self._device.is_capturing():
-                raise BackendError(
-                    f"{self.name} may meet a value for which NumPy raises, so each call waits for "
-                    "its end: it cannot be captured in a CUDA graph. Use integer powers with "
-                    "unsigned exponents, or errstate=False."
-                )
-            address, read = self._device.flag()
-            prefix = struct.pack("=Q", address)
-        if self._stages[section] is None:
-            self._enqueue(function, plan, prefix + block)
-        else:
-            scratch, keep = 0, None
-            if plan.scratch_bytes:
-                scratch, keep = self._device.scratch(plan.scratch_bytes)
-            for phase in range(plan.phases):
-                words = struct.pack("=QQ", scratch, phase)
-                self._enqueue(function, plan, prefix + words + block)
-            del keep  # the pool gives it to later work of the same stream alone
-        return read() if read else 0
+        flag = self.flag(section)
+        words = [] if flag is None else [flag[0]]
+        stream, keep = self._device.stream(self._device.number()), None
+        if self.reduces(section):
+            scratch = 0
+            if extent.scratch_bytes:
+                scratch, keep = self._device.scratch(extent.scratch_bytes, stream)
+            words += [scratch, 0]
+        self.prepare(section, 0, block, 0, extent).enqueue(stream, words, b"")
+        del keep
+        return 0 if flag is None else flag[1]()
 
-    def _enqueue(self, function: Function, plan: geometry.LaunchPlan, block: bytes) -> None:
-        """Hand the kernel its one argument, a structure by value."""
-        stream = self._device.stream(self._device.number())
-        function(plan.grid, plan.block, plan.shared, stream, Arguments(block))
+    def flags(self, section: int) -> bool:
+        """Whether a loop nest may note a value for which NumPy raises: it comes with a flag."""
+        return self._flagged[section]
+
+    def reduces(self, section: int) -> bool:
+        """Whether a loop nest's arguments begin with scratch memory and the launch's number."""
+        return self._stages[section] is not None
+
+    def flag(self, section: int) -> tuple[int, Callable[[], int]] | None:
+        """Where a kernel notes a value for which NumPy raises, and what tells; None: it does not.
+
+        Raises:
+            BackendError: the work is being captured, and nobody could look.
+        """
+        if not self._flagged[section]:
+            return None
+        if self._device.is_capturing(self._device.stream(self._device.number())):
+            raise BackendError(
+                f"{self.name} may meet a value for which NumPy raises, so each call waits for "
+                "its end: it cannot be captured in a CUDA graph. Use integer powers with "
+                "unsigned exponents, or errstate=False."
+            )
+        return self._device.flag()
 
     def prepare(
-        self, section: int, pointers: int, rest: bytes, scalars: int, extent: Any
-    ) -> Prepared | None:
-        """A launch that only wants addresses and scalars; None for one of several steps.
+        self, section: int, operands: int, rest: bytes, scalars: int, extent: Any
+    ) -> Prepared:
+        """A loop nest's launches, which only want addresses and scalars.
 
         Args:
             section: the loop nest.
-            pointers: how many addresses it takes.
+            operands: how many addresses it takes.
             rest: what `lay_out` packed.
             scalars: how many scalars it takes.
             extent: the launch plan.
         """
         plan: geometry.LaunchPlan = extent
-        if self._flagged[section] or plan.scratch_bytes or plan.phases != 1:
-            return None
-        prefix = b"" if self._stages[section] is None else struct.pack("=QQ", 0, 0)
-        function = self._planned(section, plan)
+        heads = self._flagged[section] + 2 * self.reduces(section)
         sizes = (plan.grid, plan.block, plan.shared)
-        return Prepared(function, sizes, prefix, pointers, rest, scalars)
+        function = self._function(section, plan.variant)
+        return Prepared(function, sizes, heads, operands, rest, scalars, plan.phases)
 
     def text(self, kind: str) -> str:
         """CUDA C++ ("source") or "ptx", also as "optimized"."""
@@ -135,15 +139,8 @@ class FusedKernelCUDA(Kernel):
             return self._device.ptx(self._text, self.name)
         raise ValueError(f"the GPU backend has no {kind!r} text; use source or ptx")
 
-    def _planned(self, section: int, plan: geometry.LaunchPlan) -> Function:
-        """The kernel of a plan, which may have been made on another device than the current one."""
-        function = self._function(section, plan.variant)
-        if plan.shared > getattr(function, "allowed", plan.shared):
-            self._device.blocks_each(function, plan.block, plan.shared)
-        return function
-
     def _function(self, section: int, variant: Variant) -> Function:
-        """The kernel of one section on the current device."""
+        """The kernel of one section on the current device; plans are made for one device."""
         number = self._device.number()
         found = self._functions.get((number, section, variant))
         if found is not None:

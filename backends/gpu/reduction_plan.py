@@ -25,6 +25,7 @@ from fuser.backends.gpu.geometry import (
 from fuser.backends.gpu.long_rows import LongRows, long_rows
 from fuser.backends.gpu.stages import HELD_COUNTS, Stages
 from fuser.backends.gpu.variants import Variant
+from fuser.base.errors import Unsupported
 
 #: Threads of a block that has one row for itself, at most.
 ROW_BLOCK = 512
@@ -76,6 +77,9 @@ def plan(
         strides: in bytes, for each operand, loads before stores, for each loop.
         resources: of the device.
         occupy: how many blocks of a kernel a multiprocessor runs at once.
+
+    Raises:
+        Unsupported: the reductions of one pass are more than shared memory has room for.
     """
     wide = needs_wide([max(length, 1) for length in lengths], strides)
     length, kept = lengths[-1], list(lengths[:-1])
@@ -85,6 +89,9 @@ def plan(
         shape = _column_shape(stages, rows, columns, length, resources)
     else:
         shape = _row_shape(stages, rows, length, resources)
+    if shape.shared > resources.shared_bytes:
+        found = f"{shape.shared} bytes of running values a block, the device has room for"
+        raise Unsupported("too-large", "reductions", f"{found} {resources.shared_bytes}")
     split = shape.phases > 1
     variant = Variant(wide, split, shape.held, shape.tail)
     words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
@@ -178,23 +185,26 @@ def _column_shape(
     stages: Stages, rows: int, columns: int, length: int, resources: Resources
 ) -> _Shape:
     """Threads for columns: as many beside each other as a warp has, fewer for narrow tables."""
+    block = BLOCK
+    while block > 32 and stages.state_bytes * block > resources.shared_bytes:
+        block //= 2  # every thread's state has a place in shared memory
     vectors = -(-columns // stages.width)
     across = min(32, _up(vectors))
-    while across < BLOCK and BLOCK // across > max(1, length) and across < vectors:
+    while across < block and block // across > max(1, length) and across < vectors:
         across *= 2  # short columns: more of them in a block
-    down = BLOCK // across
+    down = block // across
     tables = rows * -(-vectors // across)
-    busy = resources.multiprocessors * BUSY // BLOCK
-    room = stages.state_bytes * BLOCK
+    busy = resources.multiprocessors * BUSY // block
+    room = stages.state_bytes * block
     chunks = min(busy // tables, length // (down * VECTORS_EACH), MOST_CHUNKS)
     if chunks > 1:
         chunk = -(-length // chunks)
         chunks = -(-length // chunk)
         phases, scratch = stages.final + 1, rows * columns * chunks * _states(stages)
-        return _Shape("split columns", BLOCK, across, chunks, chunk, tables * chunks, 0, room,
+        return _Shape("split columns", block, across, chunks, chunk, tables * chunks, 0, room,
                       phases=phases, scratch=scratch)  # fmt: skip
     kept, shared = _kept(stages, length, across, room, max(SHARED_SMALL, room))
-    return _Shape("columns", BLOCK, across, 1, max(1, length), tables, kept, shared)
+    return _Shape("columns", block, across, 1, max(1, length), tables, kept, shared)
 
 
 def _kept(

@@ -1,60 +1,74 @@
 """All loop nests of a bound call, with everything prepared but addresses and scalars.
 
-What a call does in Python: pack scalars, allocate results, look at every address once, then one
-`pack_into` and one `cuLaunchKernel` for each loop nest. Nothing waits for the device, and memory
-comes from CuPy's pool alone, so a call can be captured in a CUDA graph.
+What a call does in Python: pack scalars, allocate results, take memory for all that lives during
+the call at once, look at every address once, then one `pack_into` and one `cuLaunchKernel` for each
+launch. Nothing waits for the device, and memory comes from CuPy's pool alone, so a call can be
+captured in a CUDA graph.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fuser.backends.gpu.step import Step
+from fuser.backends.gpu.step import Step, whole
 from fuser.runtime.launch import Launch, pack_scalars
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.straight_call import Line
 
+#: Says that a call has to be looked at again: another device is current.
+ELSEWHERE = 1
+
 
 class Sequence:
-    """A bound launch whose argument blocks are laid out once for each device."""
+    """A bound launch whose argument blocks are laid out once, for the device that it is bound for.
+
+    Attributes:
+        steps: its loop nests.
+        made: (name, how) of the arrays that a call makes.
+        rooms: by name, where arrays that live during a call lie in its memory.
+        scratch_bytes: that memory.
+    """
 
     def __init__(self, launch: Launch) -> None:
         """Prepare every kernel's arguments; `launch` must need no copies."""
         self._launch = launch
         self._backend = launch.backend
         self._device = launch.backend.device  # type: ignore[attr-defined]
+        self._number = self._device.number()
         empty = launch.backend.empty
-        self._fresh = [
+        self.made = [
             (e.name, partial(empty, e.shape, e.dtype) if e.order is None
              else partial(e.make, launch.backend))
-            for e in launch.fresh
+            for e in launch.fresh if e.name[0] == "o"
         ]  # fmt: skip
-        self._scalars = any(s.scalars for group in launch.groups for _, s in group.sections)
-        self._devices: dict[int, list[Step]] = {}
-        self._steps_on(self._device.number())
-
-    def _steps_on(self, number: int) -> list[Step]:
-        """The loop nests with the kernels of the current device."""
-        found = self._devices[number] = [
-            Step(group.kernel, place, section)
-            for group in self._launch.groups
-            for place, section in group.sections
-        ]
-        return found
+        self.rooms: dict[str, int] = {}
+        taken = 0
+        for entry in launch.fresh:
+            if entry.name[0] != "o":
+                self.rooms[entry.name] = taken
+                taken += whole(math.prod(entry.shape) * entry.dtype.itemsize)
+        self.steps: list[Step] = []
+        for group in launch.groups:
+            for place, section in group.sections:
+                self.steps.append(Step(group.kernel, place, section, taken))
+                taken += whole(section.extent.scratch_bytes)
+        self.scratch_bytes = taken
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate outputs into `arrays` and enqueue every loop nest.
 
         Args:
-            arrays: by buffer name: arguments and given outputs; filled with the rest.
+            arrays: by buffer name: arguments and given outputs; filled with the results.
             numbers: values of scalars and lengths.
 
         Returns:
-            0, or not 0 when a kernel met a value for which NumPy raises.
+            0, or not 0 when a kernel met a value for which NumPy raises, or when nothing was done
+            because another device is current.
 
         Raises:
             OverflowError: a Python integer does not fit the dtype that it meets.
@@ -62,28 +76,36 @@ class Sequence:
         """
         device, backend = self._device, self._backend
         number = device.number()
-        steps = self._devices.get(number) or self._steps_on(number)
-        packed = [b""] * len(steps)
-        if self._scalars:
-            packed = [pack_scalars(s.scalars, numbers) if s.scalars else b"" for s in steps]
-        for name, make_one in self._fresh:
+        if number != self._number:
+            return ELSEWHERE
+        packed = [pack_scalars(s.scalars, numbers) if s.scalars else b"" for s in self.steps]
+        for name, make_one in self.made:
             if name not in arrays:
                 arrays[name] = make_one()
         places: dict[str | None, int] = backend.addresses(arrays, number)  # type: ignore[attr-defined]
         places[None] = 0
         stream = device.stream(number)
+        scratch, keep = 0, None
+        if self.scratch_bytes:
+            scratch, keep = device.scratch(self.scratch_bytes, stream)
+            places |= {name: scratch + offset for name, offset in self.rooms.items()}
         status = 0
-        for step, scalars in zip(steps, packed, strict=True):
-            pointers = [places[name] + offset for name, offset in step.operands]
-            if step.prepared is not None:
-                step.prepared.enqueue(stream, pointers, scalars)
-            else:
-                status |= step.launch(backend, pointers, scalars)
+        for step, scalars in zip(self.steps, packed, strict=True):
+            words = [places[name] + offset for name, offset in step.operands]
+            if step.scratch is not None:
+                words = [scratch + step.scratch, 0, *words]
+            flag = step.flag() if step.flagged else None
+            if flag is not None:
+                words = [flag[0], *words]
+            step.enqueue(stream, words, scalars)
+            if flag is not None:
+                status |= flag[1]()
+        del keep
         return status
 
     def straight(
         self,
-        arrays: Mapping[str, tuple[int, Any]],
+        arrays: Mapping[str, tuple[int | None, Any]],
         numbers: Mapping[str, tuple[int, Any]],
         wanted: Sequence_[str],
         missed: Any,
@@ -92,7 +114,8 @@ class Sequence:
         """All of a call as one function of its arguments, where that can be written.
 
         Args:
-            arrays: by name, the place of each array among the arguments, and one like it.
+            arrays: by name, the place of each array among the arguments, and one like it; of one
+                that is no argument, None, and the array.
             numbers: likewise for Python numbers.
             wanted: names of the arrays that the function gives.
             missed: what it gives for other arguments.
@@ -100,13 +123,9 @@ class Sequence:
         """
         from fuser.backends.gpu.straight_call import write
 
-        device = self._device
-        number = device.number()
-        steps = self._devices.get(number) or self._steps_on(number)
-        functions = (number, device.number, device.stream)
         sizes = self._launch.sizes
         return write(
-            steps, self._fresh, arrays, numbers, sizes, wanted, functions, missed, given or {}
+            self, self._device, self._number, arrays, numbers, sizes, wanted, missed, given or {}
         )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fuser.ir.specs import is_counted
+
+#: Addresses of memory that a call takes for itself are multiples of this.
+ALIGNED = 256
 
 
 class Step:
@@ -12,24 +16,38 @@ class Step:
 
     Attributes:
         operands: names, None for what has no memory, and byte offsets.
-        prepared: a launch that wants addresses and scalars alone, where there is one.
+        enqueue: launches with addresses and scalars; what comes before operands among these is
+            the flag's where there is one, then `scratch` bytes of memory and 0 where it reduces.
         scalars: (host expression, dtype) pairs.
+        scratch: where its memory lies in that of the call; None where it takes no such words.
+        flag: gives a flag and what reads it, or None.
+        flagged: whether it may note a value for which NumPy raises.
     """
 
-    __slots__ = ("_kernel", "extent", "number", "operands", "prepared", "rest", "scalars")
+    __slots__ = ("enqueue", "flag", "flagged", "operands", "scalars", "scratch")
 
-    def __init__(self, kernel: Any, number: int, section: Any) -> None:
-        self._kernel, self.number = kernel, number
-        self.rest, self.extent, self.scalars = section.rest, section.extent, section.scalars
+    def __init__(self, kernel: Any, number: int, section: Any, taken: int) -> None:
+        """Prepare the launch.
+
+        Args:
+            kernel: of the loop nest.
+            number: of the loop nest in it.
+            section: bound.
+            taken: bytes that others have of the memory of the call.
+        """
+        self.scalars = section.scalars
         # Positions have no memory: they start at address 0.
         self.operands = [
             (None if is_counted(name) else name, offset) for name, offset in section.operands
         ]
-        self.prepared = kernel.prepare(
+        self.flagged: bool = kernel.flags(number)
+        self.flag: Callable[[], Any] = lambda: kernel.flag(number)
+        self.scratch: int | None = taken if kernel.reduces(number) else None
+        self.enqueue = kernel.prepare(
             number, len(section.operands), section.rest, len(section.scalars), section.extent
-        )
+        ).enqueue
 
-    def launch(self, backend: Any, pointers: list[int], scalars: bytes) -> int:
-        """Enqueue what has several phases or may raise; not 0 when NumPy raises for a value."""
-        block = backend.pack(pointers, self.rest + scalars)
-        return int(self._kernel.launch(self.number, block, self.extent))
+
+def whole(size_bytes: int) -> int:
+    """The bytes that so many take among others."""
+    return -(-size_bytes // ALIGNED) * ALIGNED

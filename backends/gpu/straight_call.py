@@ -7,15 +7,19 @@ is looked up in between. What it does not know it leaves to the longer ways.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Sequence_
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backends.gpu.step import Step
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
 from fuser.runtime.launch import FORMATS, pack_scalars
+
+if TYPE_CHECKING:
+    from fuser.backends.gpu.device import CudaDevice
+    from fuser.backends.gpu.sequence import Sequence
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
@@ -24,72 +28,91 @@ Line = Callable[[tuple[Any, ...]], Any]
 
 
 def write(
-    steps: Sequence[Step],
-    fresh: Sequence[tuple[str, Callable[[], Any]]],
-    arrays: Mapping[str, tuple[int, Any]],
+    sequence: Sequence,
+    device: CudaDevice,
+    here: int,
+    arrays: Mapping[str, tuple[int | None, Any]],
     numbers: Mapping[str, tuple[int, Any]],
     sizes: Mapping[str, int],
-    wanted: Sequence[str],
-    device: tuple[int, Callable[[], int], Callable[[int], int]],
+    wanted: Sequence_[str],
     missed: Any,
     given: Mapping[str, tuple[int, Any]],
 ) -> Line | None:
     """Write the function of a call's arguments; None for what it has no lines for.
 
     Args:
-        steps: loop nests, prepared for the device.
-        fresh: names of the arrays that a call makes, and how.
-        arrays: by name, the place of each array among the arguments, and one like it.
+        sequence: loop nests, prepared for the device.
+        device: what launches.
+        here: its number.
+        arrays: by name, the place of each array among the arguments, and one like it; of one that
+            is no argument, None, and the array.
         numbers: likewise for Python numbers.
         sizes: lengths by name: those of all such calls.
         wanted: names of the arrays that the function gives.
-        device: its number; functions that give the current one's, and its stream.
         missed: what the function gives for other arguments.
         given: like `arrays`, for arrays to write into, which may be arguments only where they are
             in this call.
     """
-    if not wanted:
+    if not wanted or any(step.flagged for step in sequence.steps):
         return None
-    here, current, stream = device
-    known: dict[str, Any] = {"MISSED": missed, "current": current, "stream_of": stream}
+    known: dict[str, Any] = {"MISSED": missed, "current": device.number,
+                             "stream_of": device.stream}  # fmt: skip
     lines: list[str] = []
+    places: dict[str | None, str] = {None: "0"}
+    made: list[str] = []
     for name, (place, array) in (*arrays.items(), *given.items()):
         if isinstance(array, np.ndarray):  # a host that plays a device
             return None
-        lines.append(f"{name} = args[{place}]")
-        lines.append(_unlike(name, array, known))
+        if place is None:
+            known[name] = array  # the function reaches it by a name
+        else:
+            lines.append(f"{name} = args[{place}]")
+        if isinstance(array, np.generic):
+            kind, scalar = _known(known, f"{name}_kind", type(array)), "scalar_of"
+            lines.append(f"if type({name}) is not {kind}: return MISSED")
+            known[scalar] = device.scalar
+            made += [f"{name}_cell = {scalar}({name})", f"{name}_at = {name}_cell.data.ptr"]
+        else:
+            lines.append(_unlike(name, array, known))
+        places[name] = f"{name}_at"
     for name, (place, value) in numbers.items():
         kind = _known(known, f"{name}_kind", type(value))
         lines += [f"{name} = args[{place}]", f"if type({name}) is not {kind}: return MISSED"]
-    for number, step in enumerate(steps):
-        if step.prepared is None:
-            return None
+    for number, step in enumerate(sequence.steps):
         packed = _packed(step.scalars, numbers, sizes, known, number)
         if packed is None:
             return None
         lines += packed
     lines.append(f"if current() != {here}: return MISSED")
     for name, (_, array) in (*arrays.items(), *given.items()):
+        if isinstance(array, np.generic):
+            continue
         odd = f" or {name}_at % {array.itemsize}" if array.itemsize > 1 else ""
         lines += [f"memory = {name}.data", f"{name}_at = memory.ptr",
                   f"if memory.device_id != {here}{odd}: return MISSED"]  # fmt: skip
     for name, (_, target) in given.items():
         for other, (_, array) in arrays.items():
-            lines.append(_apart(name, target, other, array))
-    for name, make in fresh:
-        if name in given:
-            continue
-        maker = _known(known, f"{name}_make", make)
-        lines += [f"{name} = {maker}()", f"{name}_at = {name}.data.ptr"]
+            if not isinstance(array, np.generic):
+                lines.append(_apart(name, target, other, array))
+    lines += made
+    for name, make in sequence.made:
+        places[name] = f"{name}_at"
+        if name not in given:
+            maker = _known(known, f"{name}_make", make)
+            lines += [f"{name} = {maker}()", f"{name}_at = {name}.data.ptr"]
     lines.append(f"stream = stream_of({here})")
-    for number, step in enumerate(steps):
-        assert step.prepared is not None
-        places = [f"{name or 'NOWHERE'}_at + {offset}" if offset else f"{name or 'NOWHERE'}_at"
-                  for name, offset in step.operands]  # fmt: skip
-        enqueue = _known(known, f"enqueue_{number}", step.prepared.enqueue)
+    if sequence.scratch_bytes:
+        known["scratch_of"] = device.scratch
+        lines.append(f"scratch, kept = scratch_of({sequence.scratch_bytes}, stream)")
+        places |= {name: f"scratch + {offset}" for name, offset in sequence.rooms.items()}
+    for number, step in enumerate(sequence.steps):
+        words = [f"{places[name]} + {offset}" if offset else places[name]
+                 for name, offset in step.operands]  # fmt: skip
+        if step.scratch is not None:
+            words = [f"scratch + {step.scratch}" if sequence.scratch_bytes else "0", "0", *words]
+        enqueue = _known(known, f"enqueue_{number}", step.enqueue)
         scalars = f"packed_{number}" if step.scalars else "b''"
-        lines.append(f"{enqueue}(stream, [{', '.join(places)}], {scalars})")
-    known["NOWHERE_at"] = 0
+        lines.append(f"{enqueue}(stream, [{', '.join(words)}], {scalars})")
     lines.append(f"return ({', '.join(wanted)},)")
     return define("straight_call", ["args"], lines, known)
 
@@ -132,7 +155,7 @@ def _reach(array: Any) -> tuple[int, int]:
 
 
 def _packed(
-    scalars: Sequence[tuple[str, np.dtype[Any]]],
+    scalars: Sequence_[tuple[str, np.dtype[Any]]],
     numbers: Mapping[str, tuple[int, Any]],
     sizes: Mapping[str, int],
     known: dict[str, Any],

@@ -27,7 +27,9 @@ class Ready(Prepared):
         """Keep the bound launch, too."""
         trace = call.specialisation.trace
         super().__init__(call, trace.value_guards)
-        self._assembly = assemble(trace, {}, writes.direct)
+        self._captured = dict(call.specialisation.captured)
+        self._layouts = {name: _layout(array) for name, array in self._captured.items()}
+        self._assembly = assemble(trace, self._captured, writes.direct)
         graph = trace.graph
         self._integers = tuple(graph.integer_arrays if graph.guards_of_integers else ())
         self._launch = launch.sequence.run, launch.kernel_count
@@ -60,6 +62,10 @@ class Ready(Prepared):
         if numbers is None:
             return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
+        for name, array in self._captured.items():
+            if _layout(array) != self._layouts[name]:  # changed in place
+                return MISSED
+            arrays[name] = array
         for name in self._integers:
             arrays[name] = np.asarray(arrays[name])
         if self._writes is not None and not self._writes.add_targets(arrays, numbers):
@@ -276,7 +282,7 @@ def exact_key(args: tuple[Any, ...]) -> Any:
         elif kind is float or kind is int or kind is bool:
             parts.append(kind)
         elif _is_cupy(kind):
-            parts.append((kind, arg.dtype, arg.shape, arg.strides))
+            parts.append((kind, arg.data.device_id, arg.dtype, arg.shape, arg.strides))
         elif issubclass(kind, np.ndarray):
             parts.append((kind, arg.dtype, arg.shape, arg.strides))
         elif issubclass(kind, np.generic):
@@ -320,6 +326,11 @@ def _refusal_part(value: Any, depth: int = 4) -> Any:
     return (id(kind), id(value))
 
 
+def _layout(array: Any) -> tuple[Any, ...]:
+    """What a captured array may be given anew in place."""
+    return array.dtype, array.shape, array.strides
+
+
 def _is_cupy(kind: type[Any]) -> bool:
     """Whether arrays of a type are CuPy's."""
     return root(module_of(kind)) == "cupy" and kind.__name__ == "ndarray"
@@ -330,11 +341,16 @@ def make_ready(call: Call) -> Ready | None:
     spec = call.specialisation.spec
     if not isinstance(spec, KernelSpec) or spec.checked:
         return None
-    if call.specialisation.captured:
-        return None  # a captured array may be given another shape in place
+    trace, captured = call.specialisation.trace, call.specialisation.captured
+    if captured and (trace.writes or spec.graph.guards_of_integers):
+        return None
     numbers = spec.graph.integer_arrays if spec.graph.guards_of_integers else ()
     arrays = [array for name, array in call.arrays.items() if name not in numbers]
-    if any(type(array) is not np.ndarray and not _is_cupy(type(array)) for array in arrays):
+    there = any(_is_cupy(type(array)) for array in arrays)  # NumPy's scalars are moved to it
+    if captured and not there:
+        return None  # served natively
+    kinds = [type(array) for array in arrays if not (there and isinstance(array, np.generic))]
+    if any(kind is not np.ndarray and not _is_cupy(kind) for kind in kinds):
         return None
     writes = Writes(call)
     given = {f"o{place}": target for place, target in writes.targets.items()}

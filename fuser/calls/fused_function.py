@@ -30,6 +30,7 @@ from fuser.backend import (
     ServedCall,
     adopted_leaves,
     chosen,
+    hold_adopted,
 )
 from fuser.base import budget, caches, config, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
@@ -133,6 +134,7 @@ class FusedFunction(_Base[P, Result]):
         fallback: str = "warn",
         fastmath: bool = False,
         errstate: bool = False,
+        kernel_name: str | None = None,
     ) -> None:
         """See `fuser.fuse`."""
         if mode not in MODES:
@@ -142,6 +144,8 @@ class FusedFunction(_Base[P, Result]):
         for name, flag in (("fastmath", fastmath), ("errstate", errstate)):
             if type(flag) is not bool:
                 raise ArgumentError(f"{name} is {flag!r}; use True or False")
+        if kernel_name is not None and type(kernel_name) is not str:
+            raise ArgumentError(f"kernel_name is {kernel_name!r}; use a string")
         if not callable(function):
             raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
         loading.load(backend)  # an unknown name is an error here
@@ -152,6 +156,7 @@ class FusedFunction(_Base[P, Result]):
         self.fallback = fallback
         self.fastmath = fastmath
         self.errstate = errstate
+        self.kernel_name = kernel_name
         self.fallbacks: list[Reason] = []
         self._fallback_counts: dict[Reason, int] = {}
         self._signatures: dict[Any, Signature] = {}
@@ -198,7 +203,7 @@ class FusedFunction(_Base[P, Result]):
     @property
     def options(self) -> dict[str, Any]:
         """What `fuse` was given beside the function."""
-        names = "backend mode fallback fastmath errstate".split()
+        names = "backend mode fallback fastmath errstate kernel_name".split()
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -286,7 +291,11 @@ class FusedFunction(_Base[P, Result]):
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         if (taken := adopted_leaves(leaves)) is not leaves:
-            (args, kwargs), leaves = trees.unflatten(structure, taken), taken
+            args, kwargs = trees.unflatten(structure, taken)
+            try:
+                return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
+            finally:
+                hold_adopted(leaves, taken)
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return run_frame(self, *frame, args, kwargs, out)
         if budget.is_open() or tracing_here() or forks.imports_here():
@@ -658,7 +667,7 @@ class FusedFunction(_Base[P, Result]):
 
     @property
     def _name(self) -> str:
-        return str(getattr(self.__wrapped__, "__name__", "function"))
+        return self.kernel_name or str(getattr(self.__wrapped__, "__name__", "function"))
 
     @property
     def _reentered(self) -> Reason:

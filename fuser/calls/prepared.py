@@ -63,7 +63,9 @@ class Prepared(config.Standing):
         write = getattr(launch.sequence, "straight", None)
         if write is None or self._guards:
             return None
+        arrays: dict[str, tuple[int | None, Any]]
         arrays = {name: (place, call.arrays[name]) for name, place in self._arrays}
+        arrays |= {name: (None, array) for name, array in call.specialisation.captured.items()}
         numbers = {name: (place, call.numbers[name]) for name, place in self._scalars}
         targets = {name: (self._count, array) for name, array in given.items()}
         return write(arrays, numbers, wanted, MISSED, targets)

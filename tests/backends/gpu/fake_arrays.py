@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,72 @@ import numpy as np
 #: The current device's number.
 current = [0]
 #: What tests change: whether work is being captured; whether anything but launches and the pool is
-#: an error meanwhile; whether the thread has a context.
-state: dict[str, Any] = {"capturing": False, "strict": False, "context": 1}
+#: an error meanwhile.
+state: dict[str, Any] = {"capturing": False, "strict": False}
+#: Work that was enqueued and has not run yet: it runs when its results are looked at.
+under_way: list[Callable[[], None]] = []
+
+
+def settle() -> None:
+    """Run what is under way, in its order."""
+    while under_way:
+        under_way.pop(0)()
+
+
+def enqueue(work: Callable[[], None]) -> None:
+    """Add work to the current stream, or to the graph that it becomes."""
+    (state["captured"] if state["capturing"] else under_way).append(work)
+
+
+class Pool:
+    """Memory as CuPy's pool gives it: what was given back goes out again at once, the last first.
+
+    New memory, and memory that comes again, is full of NaN.
+    """
+
+    def __init__(self) -> None:
+        self.free: dict[int, list[Any]] = {}
+        self.taken = 0
+
+    def take(self, size_bytes: int) -> Any:
+        """Memory as an array of bytes; it comes back when nothing refers to it any more."""
+        size = max(512, -(-size_bytes // 512) * 512)
+        waiting = self.free.setdefault(size, [])
+        raw = waiting.pop() if waiting else _aligned(size)
+        settle()  # what is under way may still use it
+        raw[:] = 0xFF
+        self.taken += 1
+        return np.asarray(_Lent(self, raw))
+
+
+def _aligned(size: int) -> Any:
+    """Memory that begins at a multiple of 512."""
+    memory = np.empty(size + 512, np.uint8)
+    begin = -memory.ctypes.data % 512
+    return memory[begin : begin + size]
+
+
+class _Lent:
+    """Memory of the pool that is in use."""
+
+    def __init__(self, pool: Pool, raw: Any) -> None:
+        self._pool, self._raw = pool, raw
+        self.__array_interface__ = raw.__array_interface__
+
+    def __del__(self) -> None:
+        if self._pool is not None:
+            self._pool.free.setdefault(len(self._raw), []).append(self._raw)
+
+
+pool = Pool()
+
+
+def pooled(array: Any) -> Any:
+    """A copy of an array in memory of the pool, in its own order."""
+    strides = np.empty_like(array).strides
+    made: Any = np.ndarray(array.shape, array.dtype, pool.take(array.nbytes), 0, strides)
+    made[...] = array
+    return made
 
 
 def check(what: str) -> None:
@@ -28,6 +94,7 @@ class Memory:
 
     def __init__(self, ptr: int, device_id: int, owner: Any) -> None:
         self.ptr, self.device_id, self.owner = ptr, device_id, owner
+        self.mem = SimpleNamespace(size=owner.nbytes)
 
     def __add__(self, offset: int) -> Memory:
         return Memory(self.ptr + offset, self.device_id, self.owner)
@@ -41,6 +108,14 @@ _ATTRIBUTES = frozenset(
     "shape size sort squeeze std strides sum swapaxes take tobytes tolist trace transpose var "
     "view".split()
 )
+
+
+#: What is known of an array whatever is under way.
+_OF_THE_LAYOUT = frozenset("dtype itemsize nbytes ndim shape size strides".split())
+
+
+#: What gives another view of the memory.
+_VIEWS = frozenset("squeeze swapaxes transpose view".split())
 
 
 class Flags:
@@ -62,7 +137,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     ) -> None:
         self.device_id = current[0]
         if memptr is None:
-            self._host = np.empty(shape, dtype)
+            length = shape if isinstance(shape, tuple) else (shape,)
+            size = int(np.prod(length, dtype=np.int64)) * np.dtype(dtype).itemsize
+            self._memory = np.ndarray(length, dtype, pool.take(size))
             return
         kind = np.dtype(dtype)
         steps = strides or np.empty(shape, kind).strides
@@ -72,31 +149,39 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         }  # fmt: skip
         holder = type("Holder", (), {"__array_interface__": interface})()
         holder.owner = memptr.owner
-        self._host = np.asarray(holder)
+        self._memory = np.asarray(holder)
+
+    @property
+    def _host(self) -> Any:
+        """Its elements, once what is under way is done."""
+        settle()
+        return self._memory
 
     @property
     def data(self) -> Memory:
         """Where it begins."""
-        return Memory(self._host.__array_interface__["data"][0], self.device_id, self._host)
+        return Memory(self._memory.ctypes.data, self.device_id, self._memory)
 
     @property
     def flags(self) -> Flags:
         """Of its memory's order."""
-        return Flags(self._host.flags)
+        return Flags(self._memory.flags)
 
     @property
     def base(self) -> Any:
         """The array that this one is a view of."""
-        return None if self._host.base is None else wrap(self._host.base)
+        base = self._memory.base
+        own = not isinstance(base, np.ndarray) or base.dtype == np.uint8
+        return None if own else wrap(base)
 
     @property
     def T(self) -> Any:
         """The transpose."""
-        return wrap(self._host.T)
+        return wrap(self._memory.T)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self._host.__array_interface__, "version": 3}
+        return {**self._memory.__array_interface__, "version": 3}
 
     def get(self) -> Any:
         """A copy in the host's memory."""
@@ -118,9 +203,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and not key:  # CuPy has no scalars: the same memory
-            return wrap(self._host.view())
-        found = self._host[unwrap(key)]
-        return wrap(np.asarray(found))
+            return wrap(self._memory.view())
+        found = self._memory[unwrap(key)]
+        if not isinstance(found, np.ndarray):  # one element: a view of no axes
+            found = self._memory[(*(key if isinstance(key, tuple) else (key,)), ...)]
+        return wrap(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._host[unwrap(key)] = unwrap(value)
@@ -128,6 +215,13 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def __getattr__(self, name: str) -> Any:
         if name not in _ATTRIBUTES:
             raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+        if name in _OF_THE_LAYOUT:
+            return getattr(self._memory, name)
+        if name == "fill":  # a kernel, or a memset
+            memory = self._memory
+            return lambda value: enqueue(lambda: memory.fill(value))
+        if name in _VIEWS:
+            return lambda *args, **kwargs: wrap(getattr(self._memory, name)(*args, **kwargs))
         found = getattr(self._host, name)
         if not callable(found):
             return found
@@ -140,7 +234,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return method
 
     def __len__(self) -> int:
-        return len(self._host)
+        return len(self._memory)
 
     def __bool__(self) -> bool:
         check("a copy to the host")
@@ -173,7 +267,8 @@ def wrap(value: Any) -> Any:
     if not isinstance(value, (np.ndarray, np.generic)):
         return value
     array = ndarray.__new__(ndarray)
-    array._host, array.device_id = np.asarray(value), current[0]
+    host = np.asarray(value)
+    array._memory, array.device_id = pooled(host) if host.flags.owndata else host, current[0]
     return array
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,29 +18,54 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special as scipy_special
 
 import fuser
 from fuser import backend
 from fuser.backend import CompileError
 from fuser.backends.gpu import device
-from fuser.backends.gpu.arguments import Arguments
 from fuser.backends.gpu.variants import Variant
 from tests.backends.gpu.fake_arrays import (
     CUDARuntimeError,
     Memory,
     check,
     current,
+    enqueue,
     ndarray,
+    pool,
+    settle,
     state,
+    under_way,
     unwrap,
     wrap,
 )
-from tests.backends.gpu.host import host_library, host_unit
+from tests.backends.gpu.host import host_kernel, host_library, host_unit, run_kernel
 from tests.requirements import find
 
-#: What the double says it is: two devices of compute capability 9.0.
-ATTRIBUTES = {"MultiProcessorCount": 1, "MaxSharedMemoryPerBlockOptin": 227 << 10}
-DEVICES = 2
+#: What the double says it is: two devices, of which the second is older and has less.
+DEVICES = (
+    ("90", {"MultiProcessorCount": 1, "MaxSharedMemoryPerBlockOptin": 227 << 10}),
+    ("75", {"MultiProcessorCount": 2, "MaxSharedMemoryPerBlockOptin": 64 << 10}),
+)
+#: Of each thread, the devices that it has a context of.
+_contexts = threading.local()
+
+
+def _need_context() -> None:
+    """Refuse the driver's functions in a thread that has done nothing with the device yet."""
+    if not getattr(_contexts, f"device{current[0]}", False):
+        raise CUDADriverError("CUDA_ERROR_INVALID_CONTEXT: invalid device context")
+
+
+def _have_context(_: Any = None) -> None:
+    """As CuPy's own first use of a device in a thread."""
+    setattr(_contexts, f"device{current[0]}", True)
+
+
+class CUDADriverError(RuntimeError):
+    """As cupy.cuda.driver.CUDADriverError."""
+
+
 class NVRTCError(RuntimeError):
     """As cupy.cuda.nvrtc.NVRTCError."""
 
@@ -49,8 +75,8 @@ class Device:
 
     def __init__(self, number: int | None = None) -> None:
         self.id = current[0] if number is None else number
-        self.compute_capability = "90"
-        self.attributes = dict(ATTRIBUTES)
+        self.compute_capability, attributes = DEVICES[self.id]
+        self.attributes = dict(attributes)
         self.mem_info = (0, 0)
 
     def __enter__(self) -> Device:
@@ -87,52 +113,51 @@ class Function:
     """As cupy.cuda.function.Function."""
 
     def __init__(self, library: Any, name: str) -> None:
-        self.run = getattr(library, f"run_{name}")
-        self.run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p]
+        _need_context()
+        self.run, self.size_bytes = host_kernel(library, name)
         self.ptr = id(self)
+        self.device, self.allowed = current[0], 48 << 10
         self.launches: list[tuple[int, int, int]] = []
         _functions[self.ptr] = self
 
+
+_functions: dict[int, Function] = {}
+
+
+def _known(handle: int) -> Function:
+    """A function of the current device."""
+    _need_context()
+    found = _functions[handle]
+    if found.device != current[0]:
+        raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE: a function of another device")
+    return found
 
 
 def _launch_kernel(
     handle: int, grid: int, grid_y: int, grid_z: int, block: int, block_y: int, block_z: int,
     shared: int, stream: int, arguments: int, extra: int,
 ) -> None:  # fmt: skip
-    """As cupy.cuda.driver.launchKernel: run it now."""
-    if not state["context"]:
-        raise CUDARuntimeError("CUDA_ERROR_INVALID_CONTEXT")
-    found = _functions[handle]
-    if _allowed.get(handle, 48 << 10) < shared or (grid_y, grid_z, block_y, block_z) != (1,) * 4:
-        raise CUDARuntimeError("cudaErrorInvalidValue")
+    """As cupy.cuda.driver.launchKernel: it copies the arguments, and the kernel runs later."""
+    found = _known(handle)
+    if found.allowed < shared or (grid_y, grid_z, block_y, block_z) != (1,) * 4 or not grid:
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
     found.launches.append((grid, block, shared))
     address = ctypes.c_void_p.from_address(arguments).value
-    if state["capturing"]:  # the driver copies arguments
-        copy = ctypes.create_string_buffer(ctypes.string_at(address, _sizes[arguments]))
-        state.setdefault("captured", []).append((found, grid, block, copy))
-    _launcher[0](found, grid, block, address)
+    copy = ctypes.create_string_buffer(ctypes.string_at(address, found.size_bytes))
+    enqueue(lambda: run_kernel(found.run, grid, block, shared, ctypes.addressof(copy)))
 
 
-#: Bytes of each block of arguments, by where the driver is told of it.
-_sizes: dict[int, int] = {}
+def _set_attribute(handle: int, attribute: int, value: int) -> None:
+    """As cupy.cuda.driver.funcSetAttribute, of a kernel's most shared memory."""
+    found = _known(handle)
+    if attribute != 8 or value > DEVICES[found.device][1]["MaxSharedMemoryPerBlockOptin"]:
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+    found.allowed = value
 
 
-def _noted(self: Arguments, block: bytes) -> None:
-    """Keep a block's size, which the driver knows from the kernel."""
-    _make_arguments(self, block)
-    _sizes[self.list_address] = len(block)
-
-
-_make_arguments = Arguments.__init__
-
-#: What runs a kernel; a test of what a call costs puts another one here.
-_launcher: list[Callable[..., None]] = [
-    lambda found, grid, block, address: found.run(grid, block, address)
-]
-
-
-_functions: dict[int, Function] = {}
-_allowed: dict[int, int] = {}
+def _blocks_each(handle: int, block: int, shared: int) -> int:
+    """As cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor: 0 where none has room."""
+    return 2 if shared <= _known(handle).allowed else 0
 
 
 class Module:
@@ -140,6 +165,7 @@ class Module:
 
     def load(self, code: bytes) -> None:
         """The `code` is a library's path."""
+        _need_context()
         self.library = ctypes.CDLL(code.decode())
 
     def get_function(self, name: str) -> Function:
@@ -148,27 +174,26 @@ class Module:
 
 
 def _alloc(size_bytes: int) -> Memory:
-    """As cupy.cuda.alloc; what is read before it is written is NaN."""
-    memory = np.full(size_bytes + 16, 0xFF, np.uint8)
-    return Memory(-(-memory.ctypes.data // 16) * 16, current[0], memory)
+    """As cupy.cuda.alloc."""
+    memory = pool.take(size_bytes)
+    return Memory(memory.ctypes.data, current[0], memory)
 
 
 class _Stream:
-    """The current stream: work is done at once."""
+    """A stream: work waits until somebody looks; all streams are one."""
 
-    ptr = 0
-
-    def __init__(self, device: int = -1) -> None:
-        self.device_id = device
+    def __init__(self, device: int = -1, ptr: int = 0) -> None:
+        self.device_id, self.ptr = device, ptr
 
     def is_capturing(self) -> bool:
         return bool(state["capturing"])
 
     def __enter__(self) -> _Stream:
+        self._before, _stream[0] = _stream[0], self
         return self
 
     def __exit__(self, *_: Any) -> None:
-        """Nothing is under way."""
+        _stream[0] = self._before
 
     def begin_capture(self) -> None:
         """Launches are kept from now on."""
@@ -180,33 +205,49 @@ class _Stream:
         return _Graph(state["captured"])
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Wait for what is under way."""
         check("synchronize")
+        settle()
+
+
+_stream = [_Stream()]
 
 
 class _Graph:
-    """As cupy.cuda.Graph, while the blocks of its launches are as they were."""
+    """As cupy.cuda.Graph: the launches, with the arguments that they had."""
 
-    def __init__(self, launches: list[Any]) -> None:
+    def __init__(self, launches: list[Callable[[], None]]) -> None:
         self._launches = launches
 
     def launch(self, stream: Any = None) -> None:
-        """Run them again."""
-        for launch in self._launches:
-            found, grid, block, copy = launch
-            _launcher[0](found, grid, block, ctypes.addressof(copy))
+        """Enqueue them again."""
+        under_way.extend(self._launches)
 
 
 class Event:
     """As cupy.cuda.Event: when the host was there."""
 
-    def record(self) -> None:
-        """Note the time."""
-        self.at_s = time.perf_counter()
+    def __init__(self, **_: Any) -> None:
+        self._left = list(under_way)
+
+    def record(self, stream: Any = None) -> None:
+        """Note the time, and what is under way."""
+        self.at_s, self._left = time.perf_counter(), list(under_way)
+
+    @property
+    def done(self) -> bool:
+        """Whether what was under way when it was recorded has run."""
+        return not any(work is other for work in self._left for other in under_way)
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Wait for what is under way."""
         check("synchronize")
+        settle()
+
+
+def _synchronize() -> None:
+    check("synchronize")
+    settle()
 
 
 def _module(name: str, **contents: Any) -> ModuleType:
@@ -219,19 +260,62 @@ def _module(name: str, **contents: Any) -> ModuleType:
 _HOST_ONLY = frozenset("may_share_memory broadcast_to shape result_type".split())
 
 
-def _array_function(name: str) -> Callable[..., Any]:
-    """A NumPy function on the double's arrays."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    found = getattr(np, name)
-    if isinstance(found, type) or not callable(found):
-        return found  # type: ignore[no-any-return] # a dtype or a constant
+class ufunc:  # noqa: N801 - CuPy's name
+    """As cupy._core._kernel.ufunc: it asks an operand that CuPy does not know what to do."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name, self._function, self.__doc__ = name, function, function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for value in args:
+            asks = getattr(value, "__cupy_override_elementwise_kernel__", None)
+            if asks is not None:
+                found = asks(self, *args, **kwargs)
+                if found is not NotImplemented:
+                    return found
+                raise TypeError(f"Unsupported type {value.__class__}")
+        found = self._function(*unwrap(args), **unwrap(kwargs))
+        return kwargs["out"] if kwargs.get("out") is not None else wrap(found)
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.name!r}>"
+
+
+ufunc.__module__ = "cupy._core._kernel"
+#: What CuPy has of NumPy's names that are neither functions nor its own.
+_PLAIN = frozenset(
+    "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
+    "complex128 pi e inf nan newaxis dtype".split()
+)
+
+
+def _functions_of(module: Any, prefix: str = "cupy") -> dict[str, Any]:
+    """A module's functions as CuPy has them, each an object that stays."""
+    found: dict[str, Any] = {}
+    made: dict[Any, ufunc] = {}  # some have several names
+    for name in dir(module):
+        own = getattr(module, name)
+        if name in _PLAIN:
+            found[name] = own
+        elif isinstance(own, np.ufunc):
+            kernel = ufunc(f"{prefix}_{own.__name__}", own)
+            found[name] = made.setdefault(own, kernel)
+        elif callable(own) and not isinstance(own, type) and not name.startswith("_"):
+            found[name] = _array_function(name, own)
+    return found
+
+
+def _array_function(name: str, own: Any) -> Callable[..., Any]:
+    """A NumPy function on the double's arrays; a method of them does it for what is none."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is not ndarray and hasattr(type(args[0]), "tracing"):
+            return getattr(args[0], name)(*args[1:], **kwargs)
         if name not in _HOST_ONLY:
             check(name)
-        return wrap(found(*unwrap(args), **unwrap(kwargs)))
+        return wrap(own(*unwrap(args), **unwrap(kwargs)))
 
+    function.__name__, function.__module__ = name, "cupy._core.core"
     return function
 
 
@@ -252,9 +336,9 @@ def _from_dlpack(value: Any) -> Any:
 def _modules() -> dict[str, ModuleType]:
     """Everything that can be imported."""
     runtime = _module(
-        "cupy.cuda.runtime", getDevice=lambda: current[0], getDeviceCount=lambda: DEVICES,
-        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: check("synchronize"),
-        memGetInfo=lambda: state.update(context=1),
+        "cupy.cuda.runtime", getDevice=lambda: current[0], getDeviceCount=lambda: len(DEVICES),
+        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=_synchronize,
+        memGetInfo=_have_context, streamIsCapturing=lambda stream: bool(state["capturing"]),
     )  # fmt: skip
     nvrtc = _module(
         "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, 0),
@@ -265,39 +349,48 @@ def _modules() -> dict[str, ModuleType]:
     )  # fmt: skip
     driver = _module(
         "cupy.cuda.driver",
-        occupancyMaxActiveBlocksPerMultiprocessor=lambda function, block, shared: 2,
-        launchKernel=_launch_kernel, ctxGetCurrent=lambda: state["context"],
-        funcSetAttribute=lambda function, attribute, value: _allowed.update({function: value}),
+        occupancyMaxActiveBlocksPerMultiprocessor=_blocks_each, launchKernel=_launch_kernel,
+        ctxGetCurrent=lambda: int(getattr(_contexts, f"device{current[0]}", False)),
+        funcSetAttribute=_set_attribute, CUDADriverError=CUDADriverError,
     )
     function = _module("cupy.cuda.function", Module=Module, Function=Function)
     cuda = _module(
         "cupy.cuda", runtime=runtime, nvrtc=nvrtc, driver=driver, function=function, Device=Device,
-        alloc=_alloc, get_current_stream=_Stream, Event=Event,
-        Stream=lambda **_: _Stream(), set_allocator=lambda allocator: None,
+        alloc=_alloc, get_current_stream=lambda device=-1: _stream[0],
+        Event=Event, Stream=lambda **_: _Stream(ptr=len(_functions) + 1),
+        set_allocator=lambda allocator: None,
         get_elapsed_time=lambda first, last: 1e3 * (last.at_s - first.at_s),
     )  # fmt: skip
-    cupy = _module(
-        "cupy", cuda=cuda, ndarray=ndarray, asarray=_asarray, array=_asarray,
-        asnumpy=lambda value: value.get() if isinstance(value, ndarray) else np.asarray(value),
-        from_dlpack=_from_dlpack, __getattr__=_array_function, __version__="double",
+    linalg = _module("cupy.linalg", **_functions_of(np.linalg))
+    special = _module(
+        "cupyx.scipy.special", **_functions_of(scipy_special, "cupyx_scipy_special"),
     )  # fmt: skip
-    return {part.__name__: part for part in (cupy, cuda, runtime, nvrtc, driver, function)}
+    random = _module("cupy.random", random=lambda *args: wrap(np.random.random(*args)))
+    contents = _functions_of(np) | {
+        "cuda": cuda, "linalg": linalg, "random": random, "ndarray": ndarray,
+        "asarray": _asarray, "array": _asarray, "from_dlpack": _from_dlpack,
+        "asnumpy": lambda value: value.get() if isinstance(value, ndarray) else np.asarray(value),
+        "get_array_module": lambda *arrays: cupy if any(type(a) is ndarray for a in arrays) else np,
+    }
+    cupy = _module("cupy", **contents, __version__="double")
+    scipy = _module("cupyx.scipy", special=special)
+    cupyx = _module("cupyx", scipy=scipy)
+    every = (cupy, cuda, runtime, nvrtc, driver, function, linalg, random, cupyx, scipy, special)
+    return {part.__name__: part for part in every}
 
 
 @contextmanager
 def installed() -> Iterator[ModuleType]:
     """Let `import cupy` find the double."""
-    before = {name: found for name, found in sys.modules.items() if name.split(".")[0] == "cupy"}
+    before = {name: found for name, found in sys.modules.items() if name.split(".")[0] in ("cupy", "cupyx")}
     made = _modules()
     for name in before:
         del sys.modules[name]
     sys.modules.update(made)
     _forget()
-    Arguments.__init__ = _noted  # type: ignore[method-assign]
     try:
         yield made["cupy"]
     finally:
-        Arguments.__init__ = _make_arguments  # type: ignore[method-assign]
         for name in made:
             sys.modules.pop(name, None)
         sys.modules.update(before)
@@ -307,6 +400,7 @@ def installed() -> Iterator[ModuleType]:
 def _forget() -> None:
     """Ask again which backends there are; no kernel of one CuPy is for another."""
     device._resources.cache_clear()
+    under_way.clear()
     backend._missing.pop("gpu", None)
     backend._instances.pop("gpu", None)
     fuser.clear_caches()

@@ -7,6 +7,7 @@ import hashlib
 import re
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,8 @@ from tests.requirements import find
 
 HEADER = Path(__file__).with_name("host_cuda.h")
 #: No optimisation: most of the time is the compiler's. Exact arithmetic, as on the device.
-FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas")
+FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas",
+         "-fsanitize=alignment")  # fmt: skip
 #: Undefined behaviour ends the process, but for conversions out of range, which CUDA defines.
 CHECKS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
@@ -37,7 +39,16 @@ _TOGETHER = re.compile(r"\bcombine_(?:row|column)\(")
 
 
 #: Count races in shared memory: see host_races.h.
-RACES = ("-fsanitize=thread",)
+RACES = ("-fno-sanitize=alignment", "-fsanitize=thread")
+#: What the host's compiler makes of it when it is asked to do its best.
+OPTIMISED = ("-O2",)
+#: What a launch returns: see host_cuda.h.
+FAULTS = {
+    1: "cudaErrorMisalignedAddress",
+    2: "cudaErrorIllegalAddress: shared memory beyond what the launch asked for",
+    3: "a barrier that not all threads of a block reach",
+    4: "cudaErrorInvalidConfiguration: too many threads",
+}
 
 
 def host_unit(text: str, variant: Variant, races: bool = False) -> str:
@@ -64,6 +75,34 @@ def _folder() -> Path:
 
 
 _kept: list[Any] = []
+#: Shared memory and stacks of the blocks that are resident: see host_threads.h.
+_MEMORY_BYTES = 3 * ((228 << 10) + 512 * (1 << 16))
+_running = threading.Lock()
+
+
+@cache
+def _memory() -> Any:
+    """What all launches use, one after another; pages that nobody touches cost nothing."""
+    return np.empty(_MEMORY_BYTES, np.uint8)
+
+
+def run_kernel(run: Any, grid: int, block: int, shared: int, address: int) -> None:
+    """Run one launch to its end.
+
+    Raises:
+        RuntimeError: it did what a device refuses.
+    """
+    with _running:
+        status = run(grid, block, shared, address, _memory().ctypes.data)
+    if status:
+        raise RuntimeError(FAULTS[status])
+
+
+def host_kernel(library: Any, name: str) -> tuple[Any, int]:
+    """A kernel of a loaded unit, and the bytes of its argument."""
+    run = getattr(library, f"run_{name}")
+    run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p]
+    return run, ctypes.c_uint.in_dll(library, f"size_{name}").value
 
 
 def host_library(source: str, variant: Variant, checks: tuple[str, ...] = ()) -> Path:
@@ -120,14 +159,13 @@ class HostDevice(CudaDevice):
 
     def function(self, module: Any, name: str) -> Function:
         """A kernel, called as CuPy's functions are."""
-        run = getattr(module, f"run_{name}")
-        run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p]
+        run, _ = host_kernel(module, name)
 
         def launch(
             grid: int, block: int, shared: int, stream: int, arguments: Arguments
         ) -> None:
             self.grids.append(grid)
-            run(grid, block, arguments.address)
+            run_kernel(run, grid, block, shared, arguments.address)
 
         return launch
 
@@ -135,7 +173,7 @@ class HostDevice(CudaDevice):
         """None."""
         return 0
 
-    def is_capturing(self) -> bool:
+    def is_capturing(self, stream: int) -> bool:
         """Never."""
         return False
 
@@ -147,10 +185,14 @@ class HostDevice(CudaDevice):
         """Few blocks at once."""
         return 2
 
-    def scratch(self, size_bytes: int) -> tuple[int, Any]:
+    def scratch(self, size_bytes: int, stream: int) -> tuple[int, Any]:
         """Memory that tells when it is read before it is written: all bits set are NaN."""
-        memory = np.full(size_bytes + 16, 0xFF, np.uint8)
-        return -(-memory.ctypes.data // 16) * 16, memory
+        memory = np.full(size_bytes + 256, 0xFF, np.uint8)
+        return -(-memory.ctypes.data // 256) * 256, memory
+
+    def scalar(self, value: np.generic) -> Any:
+        """The array itself."""
+        return np.asarray(value)
 
     def flag(self) -> Any:
         """A zero in memory."""

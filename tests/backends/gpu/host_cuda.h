@@ -20,9 +20,19 @@ struct __attribute__((aligned(16))) double2 { double x, y; };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline double2 make_double2(double x, double y) { return {x, y}; }
 
-// A device faults on misaligned addresses: so does this.
+// What a launch did that a device refuses; the first fault counts.
+enum { MISALIGNED = 1, BEYOND_SHARED = 2, BARRIER_MISSED = 3, TOO_MANY_THREADS = 4 };
+static int fault;
+
+// A device faults on misaligned addresses, whichever path they take: the compiler asks before
+// every access (as for UBSan's alignment check, whose run-time library is not linked).
+static inline void misaligned() { fault = fault ? fault : MISALIGNED; }
+extern "C" {
+__attribute__((used, visibility("hidden")))
+void __ubsan_handle_type_mismatch_v1(void*, unsigned long) { misaligned(); }
+}
 template <class T> static inline T __ldg(const T* from) {
-    if ((unsigned long long)from % sizeof(T) != 0) __builtin_trap();
+    if ((unsigned long long)from % sizeof(T) != 0) misaligned();
     return *from;
 }
 
@@ -90,9 +100,13 @@ static inline unsigned short half_from_float(float x) { return half_from_double(
 
 // One thread after another runs a kernel.
 #define RUN_ON_HOST(kernel, Arguments)                                                          \
-    extern "C" void run_##kernel(unsigned int grid, unsigned int block, const Arguments* a) {   \
+    extern "C" const unsigned int size_##kernel = sizeof(Arguments);                            \
+    extern "C" int run_##kernel(unsigned int grid, unsigned int block, unsigned int,            \
+                                const Arguments* a, char*) {                                    \
+        fault = block > 1024 ? TOO_MANY_THREADS : 0;                                            \
         gridDim.x = grid;                                                                       \
         blockDim.x = block;                                                                     \
-        for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)                                   \
+        for (blockIdx.x = 0; blockIdx.x < grid && !fault; ++blockIdx.x)                         \
             for (threadIdx.x = 0; threadIdx.x < block; ++threadIdx.x) kernel(*a);               \
+        return fault;                                                                           \
     }

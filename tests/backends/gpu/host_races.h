@@ -3,22 +3,22 @@
 // between the same barriers, one of them to write it, race. Included after host_threads.h.
 #define UNWATCHED extern "C" __attribute__((no_sanitize("thread"), used))
 
-enum { POOL_WORDS = sizeof(pool) / 4, SEVERAL = 0xffff };
+enum { POOL_WORDS = POOL_BYTES / 4, SEVERAL = 0xffff };
 struct Watched {
     unsigned int wrote, read;                // rounds of barriers, counted over all blocks
     unsigned short writer, reader;
 };
-static Watched watched[POOL_WORDS];
+static Watched watched[RESIDENT][POOL_WORDS];
 extern "C" { int race_count; }
 
 __attribute__((no_sanitize("thread")))
 static inline void watch(const void* address, unsigned long size, bool writes) {
     const unsigned long first = (unsigned long)address - (unsigned long)pool;
-    if (first >= sizeof(pool)) return;
-    const unsigned int now = block_meeting.round + 1;  // grows from block to block too
+    if (first >= POOL_BYTES) return;
+    const unsigned int now = blocks[at_block].meeting.round + 1;  // grows from block to block too
     const unsigned short me = (unsigned short)running;
     for (unsigned long word = first / 4; word <= (first + size - 1) / 4; ++word) {
-        Watched& at = watched[word];
+        Watched& at = watched[at_block][word];
         const bool written = at.wrote == now && at.writer != me;
         const bool seen = at.read == now && at.reader != me;
         if (written || (writes && seen)) ++race_count;

@@ -1,12 +1,11 @@
 // Threads of a block as coroutines, for kernels that have barriers, shuffles and shared memory:
-// each runs until it waits for the others. Included before host_cuda.h's last part.
+// each runs until it waits for the others. Several blocks are resident, and take turns at random
+// where their threads wait. Included before the generated text.
 #include <setjmp.h>
 #include <ucontext.h>
 
-enum { MOST_THREADS = 1024, STACK_BYTES = 1 << 16 };
-
-// Shared memory; what a launch has not asked for is poisoned and never read by a right kernel.
-static uint4 pool[(228 << 10) / 16];
+enum { RESIDENT = 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
+enum { UNTOUCHED = 0xa5 };
 
 struct Thread {
     ucontext_t first;
@@ -16,16 +15,26 @@ struct Thread {
 struct Meeting {
     unsigned int arrived, round;
 };
-static Thread threads[MOST_THREADS];
-static char stacks[MOST_THREADS][STACK_BYTES];
+struct Block {
+    unsigned int number, done;
+    bool active;
+    Meeting meeting, warps[MOST_THREADS / 32];
+    unsigned int offered[MOST_THREADS];
+    Thread threads[MOST_THREADS];
+};
+static Block blocks[RESIDENT];
 static jmp_buf scheduler;
-static unsigned int running, progress;
-static Meeting block_meeting, warp_meetings[MOST_THREADS / 32];
-static unsigned int offered[MOST_THREADS];
+static unsigned int running, at_block, progress, chance = 1;
+static char* memory;  // shared memory of each resident block, then its threads' stacks
+
+// Shared memory; what a launch has not asked for is looked at when the block has ended.
+#define pool ((uint4*)(memory + at_block * (unsigned long)POOL_BYTES))
 
 static void take_turns() {
-    if (_setjmp(threads[running].here) == 0) _longjmp(scheduler, 1);
+    Thread& thread = blocks[at_block].threads[running];
+    if (_setjmp(thread.here) == 0) _longjmp(scheduler, 1);
     threadIdx.x = running;
+    blockIdx.x = blocks[at_block].number;
 }
 
 // Wait until `count` threads have come.
@@ -37,19 +46,20 @@ static void meet(Meeting& meeting, unsigned int count) {
         ++meeting.round;
         return;
     }
-    while (meeting.round == round) take_turns();
+    while (*(volatile unsigned int*)&meeting.round == round) take_turns();
     ++progress;
 }
 
-static inline void __syncthreads() { meet(block_meeting, blockDim.x); }
+static inline void __syncthreads() { meet(blocks[at_block].meeting, blockDim.x); }
 
 static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int value, int distance) {
     const unsigned int me = threadIdx.x;
+    Block& block = blocks[at_block];
     if (mask != 0xffffffffu || blockDim.x % 32 != 0) __builtin_trap();
-    offered[me] = value;
-    meet(warp_meetings[me / 32], 32);
-    const unsigned int other = offered[me ^ distance];
-    meet(warp_meetings[me / 32], 32);
+    block.offered[me] = value;
+    meet(block.warps[me / 32], 32);
+    const unsigned int other = block.offered[me ^ distance];
+    meet(block.warps[me / 32], 32);
     return other;
 }
 
@@ -59,52 +69,96 @@ static const void* current_arguments;
 
 static void thread_main() {
     threadIdx.x = running;
+    blockIdx.x = blocks[at_block].number;
     current_kernel(current_arguments);
-    threads[running].state = 2;
+    blocks[at_block].threads[running].state = 2;
+    ++blocks[at_block].done;
     ++progress;
     _longjmp(scheduler, 1);
 }
 
-// Turns go forwards in even blocks and backwards in odd ones: a missing barrier shows.
-static void run_block(Kernel kernel, const void* arguments) {
+static unsigned int random_below(unsigned int count) {
+    chance = chance * 1664525u + 1013904223u;
+    return (unsigned int)(((unsigned long long)chance * count) >> 32);
+}
+
+// One thread runs until it waits, or ends.
+static __attribute__((noinline)) void resume() {
+    Thread& thread = blocks[at_block].threads[running];
+    if (_setjmp(scheduler) != 0) return;
+    if (thread.state == 1) _longjmp(thread.here, 1);
+    thread.state = 1;
+    getcontext(&thread.first);
+    const unsigned long place = (unsigned long)at_block * MOST_THREADS + running;
+    thread.first.uc_stack.ss_sp = memory + RESIDENT * (unsigned long)POOL_BYTES + place * STACK_BYTES;
+    thread.first.uc_stack.ss_size = STACK_BYTES;
+    thread.first.uc_link = 0;
+    makecontext(&thread.first, thread_main, 0);
+    setcontext(&thread.first);
+}
+
+// Every thread of the block takes a turn, beginning anywhere, forwards or backwards.
+static void take_round() {
+    const unsigned int first = random_below(blockDim.x), before = progress;
+    const bool back = random_below(2);
+    for (unsigned int turn = 0; turn < blockDim.x; ++turn) {
+        const unsigned int moved = back ? blockDim.x - turn : turn;
+        running = (first + moved) % blockDim.x;
+        if (blocks[at_block].threads[running].state != 2) resume();
+    }
+    if (progress == before) fault = BARRIER_MISSED;  // a barrier that not all threads reach
+}
+
+static void begin_block(unsigned int number) {
+    Block& block = blocks[at_block];
+    block.number = number;
+    block.done = 0;
+    block.active = true;
+    block.meeting.arrived = 0;
+    for (unsigned int w = 0; w < MOST_THREADS / 32; ++w) block.warps[w].arrived = 0;
+    for (unsigned int t = 0; t < blockDim.x; ++t) block.threads[t].state = 0;
+    __builtin_memset(pool, UNTOUCHED, POOL_BYTES);
+}
+
+static void end_block(unsigned int shared) {
+    blocks[at_block].active = false;
+    const char* rest = (const char*)pool + shared;
+    const unsigned long size = POOL_BYTES - shared;
+    if (size && (*rest != (char)UNTOUCHED || __builtin_memcmp(rest, rest + 1, size - 1) != 0))
+        fault = BEYOND_SHARED;
+}
+
+static int run_grid(
+    Kernel kernel, unsigned int grid, unsigned int block, unsigned int shared,
+    const void* arguments, char* given
+) {
+    fault = block > MOST_THREADS ? TOO_MANY_THREADS : shared > POOL_BYTES ? BEYOND_SHARED : 0;
     current_kernel = kernel;
     current_arguments = arguments;
-    __builtin_memset(pool, 0xa5, sizeof(pool));
-    for (unsigned int t = 0; t < blockDim.x; ++t) threads[t].state = 0;
-    for (;;) {
-        const unsigned int before = progress;
-        unsigned int done = 0;
-        for (unsigned int turn = 0; turn < blockDim.x; ++turn) {
-            volatile unsigned int at = turn, ended = done;
-            running = blockIdx.x % 2 ? blockDim.x - 1 - turn : turn;
-            Thread& thread = threads[running];
-            if (thread.state == 2) {
-                ++done;
-                continue;
-            }
-            if (_setjmp(scheduler) == 0) {
-                if (thread.state == 1) _longjmp(thread.here, 1);
-                thread.state = 1;
-                getcontext(&thread.first);
-                thread.first.uc_stack.ss_sp = stacks[running];
-                thread.first.uc_stack.ss_size = STACK_BYTES;
-                thread.first.uc_link = 0;
-                makecontext(&thread.first, thread_main, 0);
-                setcontext(&thread.first);
-            }
-            turn = at;
-            done = ended + (threads[running].state == 2);
+    memory = given;
+    gridDim.x = grid;
+    blockDim.x = block;
+    unsigned int begun = 0, ended = 0;
+    for (unsigned int k = 0; k < RESIDENT; ++k) blocks[k].active = false;
+    while (ended < grid && !fault) {
+        at_block = random_below(RESIDENT);
+        if (!blocks[at_block].active) {
+            if (begun == grid) continue;
+            begin_block(begun++);
         }
-        if (done == blockDim.x) return;
-        if (progress == before) __builtin_trap();  // a barrier that not all threads reach
+        take_round();
+        if (blocks[at_block].done == blockDim.x) {
+            end_block(shared);
+            ++ended;
+        }
     }
+    return fault;
 }
 
 #define RUN_TOGETHER(kernel, Arguments)                                                         \
     static void call_##kernel(const void* a) { kernel(*(const Arguments*)a); }                  \
-    extern "C" void run_##kernel(unsigned int grid, unsigned int block, const Arguments* a) {   \
-        if (block > MOST_THREADS) __builtin_trap();                                             \
-        gridDim.x = grid;                                                                       \
-        blockDim.x = block;                                                                     \
-        for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) run_block(call_##kernel, a);      \
+    extern "C" const unsigned int size_##kernel = sizeof(Arguments);                            \
+    extern "C" int run_##kernel(unsigned int grid, unsigned int block, unsigned int shared,     \
+                                const Arguments* a, char* memory) {                             \
+        return run_grid(call_##kernel, grid, block, shared, a, memory);                         \
     }

@@ -6,6 +6,9 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from fuser.backends.gpu.nvrtc import flags
+from fuser.backends.gpu.variants import NARROW
+
 
 @cache
 def _library(path: str) -> Any:
@@ -48,3 +51,26 @@ def machine_code(path: str, text: str, options: tuple[str, ...]) -> tuple[bytes,
         library.nvrtcGetCUBIN(program, code)
     library.nvrtcDestroyProgram(ctypes.byref(program))
     return code.raw, log.value.decode()
+
+
+def assembly_text(path: str, text: str, capability: str = "90") -> str:
+    """A unit as PTX, with the flags and the variant that most calls run.
+
+    Args:
+        path: of the library.
+        text: CUDA C++.
+        capability: of the virtual machine.
+    """
+    library = _library(path)
+    program = ctypes.c_void_p()
+    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"unit.cu", 0, None, None)
+    options = (*flags(NARROW), f"--gpu-architecture=compute_{capability}")
+    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    failed = library.nvrtcCompileProgram(program, len(options), given)
+    size = ctypes.c_size_t()
+    library.nvrtcGetPTXSize(program, ctypes.byref(size))
+    code = ctypes.create_string_buffer(max(1, size.value))
+    library.nvrtcGetPTX(program, code)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    assert not failed
+    return code.value.decode()

@@ -17,7 +17,7 @@ def test_the_driver_finds_the_block_through_its_list() -> None:
 
 
 def test_a_prepared_launch_writes_addresses_and_scalars() -> None:
-    """Between what was laid out; a launch inside of a launch has a block of its own."""
+    """Around what was laid out; a launch inside of a launch has a block of its own."""
     seen: list[tuple[int, ...]] = []
     blocks: set[int] = set()
 
@@ -26,14 +26,27 @@ def test_a_prepared_launch_writes_addresses_and_scalars() -> None:
         seen.append((grid, block, shared, stream, *words))
         blocks.add(arguments.address)
         if len(seen) == 2:
-            prepared.enqueue(4, [50, 60], struct.pack("=Q", 70))
+            prepared.enqueue(4, [13, 50, 60], struct.pack("=Q", 70))
 
     rest = struct.pack("=Q", 5)
-    prepared = Prepared(function, (1, 2, 3), struct.pack("=Q", 11), 2, rest, 1)
-    prepared.enqueue(0, [20, 30], struct.pack("=Q", 40))
-    prepared.enqueue(9, [21, 31], struct.pack("=Q", 41))
+    prepared = Prepared(function, (1, 2, 3), 1, 2, rest, 1)
+    prepared.enqueue(0, [11, 20, 30], struct.pack("=Q", 40))
+    prepared.enqueue(9, [12, 21, 31], struct.pack("=Q", 41))
     assert seen == [
-        (1, 2, 3, 0, 11, 20, 30, 5, 40), (1, 2, 3, 9, 11, 21, 31, 5, 41),
-        (1, 2, 3, 4, 11, 50, 60, 5, 70),
+        (1, 2, 3, 0, 11, 20, 30, 5, 40), (1, 2, 3, 9, 12, 21, 31, 5, 41),
+        (1, 2, 3, 4, 13, 50, 60, 5, 70),
     ]  # fmt: skip
     assert len(blocks) == 2
+
+
+def test_phases_are_launches_with_their_numbers() -> None:
+    """The last word before the operands tells a kernel which of its launches it is."""
+    seen: list[tuple[int, ...]] = []
+
+    def function(grid: int, block: int, shared: int, stream: int, arguments: Arguments) -> None:
+        seen.append(struct.unpack("=3Q", ctypes.string_at(arguments.address, 24)))
+
+    prepared = Prepared(function, (1, 2, 3), 2, 1, b"", 0, phases=3)
+    for _ in range(2):
+        prepared.enqueue(0, [77, 0, 20], b"")
+    assert seen == [(77, 0, 20), (77, 1, 20), (77, 2, 20)] * 2

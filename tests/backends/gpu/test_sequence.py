@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fuser.backends.gpu.geometry import LaunchPlan
 from fuser.backends.gpu.sequence import make
+from fuser.backends.gpu.variants import NARROW
 from fuser.runtime.launch import BoundGroup, BoundSection, Fresh, Launch
 
 
@@ -17,42 +19,59 @@ class _Kernel:
     def __init__(self) -> None:
         self.seen: list[Any] = []
 
-    def prepare(self, *_: Any) -> None:
-        """It may raise, say: it is launched by itself."""
+    def flags(self, section: int) -> bool:
+        """It may raise."""
+        return True
 
-    def launch(self, section: int, block: bytes, extent: Any) -> int:
-        self.seen.append((section, block, extent))
-        return 0
+    def flag(self, section: int) -> Any:
+        """Nothing was noted."""
+        return 99, lambda: 0
+
+    def reduces(self, section: int) -> bool:
+        """It has scratch memory, and several launches."""
+        return True
+
+    def prepare(self, section: int, operands: int, rest: bytes, scalars: int, extent: Any) -> Any:
+        """Keep all of it."""
+        note = lambda stream, words, packed: self.seen.append((words, packed))  # noqa: E731
+        self.prepared = (section, operands, rest, scalars, extent)
+        return SimpleNamespace(enqueue=note)
 
 
 def test_addresses_and_scalars_are_put_beside_what_is_prepared() -> None:
-    """Outputs are allocated; offsets are added; nothing is prepared where copies are needed."""
+    """Outputs are allocated; all else is one piece of memory; nothing where copies are needed."""
     kernel: Any = _Kernel()
+    here = [0]
     fake: Any = SimpleNamespace(
         empty=np.empty,
-        device=SimpleNamespace(number=lambda: 0, stream=lambda number: 0),
+        device=SimpleNamespace(number=lambda: here[0], stream=lambda number: 0,
+                               scratch=lambda size, stream: (size * 1000, None)),
         addresses=lambda arrays, number: {k: a.ctypes.data for k, a in arrays.items()},
-        pack=lambda pointers, rest: np.array(pointers, np.uint64).tobytes() + rest,
-    )
+    )  # fmt: skip
+    plan = LaunchPlan(NARROW, 1, b"", phases=2, scratch_bytes=300)
     section = BoundSection(
-        (("x0", 8), ("o0", 0), ("positions(n0)", 16)),
+        (("x0", 8), ("t0", 4), ("o0", 0), ("positions(n0)", 16)),
         b"restrest",
         (("s0", np.dtype(np.float64)),),
-        "extent",
+        plan,
     )
     group = BoundGroup(kernel, ((0, section),), ())
-    launch = Launch(fake, [group], [Fresh("o0", (3,), np.dtype(np.float64), None)])
+    kind = np.dtype(np.float64)
+    launch = Launch(fake, [group], [Fresh("t0", (5,), kind, None), Fresh("o0", (3,), kind, None)])
     arrays: dict[str, Any] = {"x0": np.ones(3)}
     sequence = make(launch)
     assert sequence is not None
     assert sequence.run(arrays, {"s0": 2.0}) == 0
-    (number, block, extent) = kernel.seen[0]
-    words = np.frombuffer(block, np.uint64)
-    assert (number, extent, len(block)) == (0, "extent", 40)
-    assert words[0] == arrays["x0"].ctypes.data + 8
-    assert words[1] == arrays["o0"].ctypes.data
-    assert words[2] == 16  # positions have no memory
-    assert block[24:32] == b"restrest"
-    assert np.frombuffer(block[32:], np.float64)[0] == 2.0
+    assert kernel.prepared == (0, 4, b"restrest", 1, plan)
+    assert sequence.scratch_bytes == 256 + 512  # whole multiples of 256
+    (words, packed) = kernel.seen[0]
+    began = 768_000
+    assert words[:3] == [99, began + 256, 0]  # the flag, scratch memory, the first launch
+    x0, o0 = (arrays[name].ctypes.data for name in ("x0", "o0"))
+    assert words[3:] == [x0 + 8, began + 4, o0, 16]  # positions have no memory
+    assert np.frombuffer(packed, np.float64)[0] == 2.0
+    here[0] = 1
+    assert sequence.run({"x0": np.ones(3)}, {"s0": 2.0}) != 0, "bound for another device"
+    assert len(kernel.seen) == 1
     launch.groups[0] = BoundGroup(kernel, ((0, section),), (("c0", "x0", ()),))
     assert make(launch) is None
