@@ -35,6 +35,7 @@ def fuse(
     fallback: str = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
+    kernel_name: str | None = ...,
 ) -> FusedFunction[P, Result]: ...
 @overload
 def fuse(
@@ -45,6 +46,7 @@ def fuse(
     fallback: str = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
+    kernel_name: str | None = ...,
 ) -> Callable[[Callable[P, Result]], FusedFunction[P, Result]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
@@ -54,6 +56,7 @@ def fuse(
     fallback: str = "warn",
     fastmath: bool = False,
     errstate: bool = False,
+    kernel_name: str | None = None,
 ) -> Any:
     """Make a function run its array operations as fused kernels.
 
@@ -67,6 +70,8 @@ def fuse(
         fastmath: allow rewrites that change results by rounding errors.
         errstate: notice floating-point exceptions and let NumPy warn or raise as `np.errstate`
             says; such calls run twice.
+        kernel_name: what reasons, logs and profiles call the function; by default its own name.
+            So `cupy.fuse(kernel_name=...)` may become `fuser.fuse(kernel_name=...)`.
 
     Returns:
         A FusedFunction, or the decorator.
@@ -82,6 +87,7 @@ def fuse(
             fallback=fallback,
             fastmath=fastmath,
             errstate=errstate,
+            kernel_name=kernel_name,
         )
 
     return make if function is None else make(function)

@@ -11,14 +11,14 @@ from fuser.base.protocols import is_a
 
 #: Packages whose contents do not change, or that know what they are asked: no guards on them.
 STABLE = frozenset(
-    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
+    "numpy math cmath fuser cupy cupyx scipy builtins typing functools itertools operator "
     "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
     "string types warnings".split()
 )
 #: Packages whose objects are never copied while a function is traced.
 UNCOPIED = STABLE | {"pandas"}
 #: Packages whose functions run as they are: they do not see arguments' shapes before NumPy does.
-UNCHANGED = frozenset("numpy fuser scipy pandas cupy".split())
+UNCHANGED = frozenset("numpy fuser scipy pandas cupy cupyx".split())
 #: Packages that know stand-ins, or ask nothing of them that matters: not watched.
 UNWATCHED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
 #: Modules of classes whose methods are no Python code.
@@ -27,6 +27,8 @@ WITHOUT_CODE = frozenset("builtins numpy functools types abc typing".split())
 OF_CLASSES = frozenset("builtins abc typing".split())
 #: The backend of each package's arrays.
 ARRAYS = {"numpy": "cpu", "cupy": "gpu"}
+#: Packages that have NumPy's functions by NumPy's names, for arrays of their own.
+ALIKE = frozenset(("cupy", "cupyx"))
 #: Packages whose objects are what backends work on, or no arrays: not asked for DLPack.
 NO_FOREIGN_ARRAYS = frozenset((*ARRAYS, "builtins", "fuser"))
 #: Packages whose objects are nobody's `self`: a method was called without its instance.

@@ -26,7 +26,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a, namespace_of
-from fuser.capture import evident, other_packages, staging
+from fuser.capture import evident, numpy_alike, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, is_fused, names_of
 from fuser.capture.evident import is_evident
@@ -211,6 +211,8 @@ class Substitution:
             return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:
             return other
+        if (alike := numpy_alike.seen(value, self.tracing, numpy, self.read.note)) is not value:
+            return alike
         if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
             return self.callable(value)
         return self._reached(value) if self.tracing.named else value
@@ -661,7 +663,7 @@ def _untraced(value: Any) -> Any:
     """What a name stands for without a trace; `_TRACED` for what is known only in it."""
     if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
         return _TRACED
-    if type(value) in (_Module, _UserModule, other_packages.Package):
+    if type(value) in (_Module, _UserModule, other_packages.Package, numpy_alike.Alike):
         return value._module
     if type(value) in (list, tuple, dict, set):
         return _TRACED  # what is in it may change

@@ -145,6 +145,30 @@ _FORMULAS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _expit(x: Any) -> Any:
+    """The logistic function."""
+    return 1 / (1 + np.exp(-x)) if _is_float(x) else None
+
+
+def _operation(row: str) -> Callable[[Any], Any]:
+    """A row of the operator table."""
+
+    def made(x: Any) -> Any:
+        if not _is_float(x):
+            return None
+        node = x.tracing.node(row, [x.node])
+        return x.tracing.wrap(node, not node.shape)
+
+    return made
+
+
+#: Functions of special functions' packages, with stand-ins; None for arguments without a form.
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "softmax": _softmax, "log_softmax": _log_softmax, "expit": _expit,
+    "erf": _operation("erf"), "erfc": _operation("erfc"), "gammaln": _operation("lgamma"),
+}  # fmt: skip
+
+
 def scipy_ufunc(ufunc: np.ufunc, inputs: Any) -> Any:
     """A ufunc of SciPy's as operations that kernels have; None for all others.
 
@@ -152,12 +176,5 @@ def scipy_ufunc(ufunc: np.ufunc, inputs: Any) -> Any:
         ufunc: what is called.
         inputs: with what.
     """
-    if len(inputs) != 1 or not _is_float(inputs[0]) or opaque_calls.ufunc_name(ufunc) is None:
-        return None
-    (x,) = inputs
-    if ufunc.__name__ == "expit":
-        return 1 / (1 + np.exp(-x))
-    if ufunc.__name__ in ("erf", "erfc"):
-        node = x.tracing.node(ufunc.__name__, [x.node])
-        return x.tracing.wrap(node, not node.shape)
-    return None
+    known = ufunc.__name__ in ("expit", "erf", "erfc") and opaque_calls.ufunc_name(ufunc)
+    return SPECIAL[ufunc.__name__](inputs[0]) if known and len(inputs) == 1 else None

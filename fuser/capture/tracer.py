@@ -198,6 +198,12 @@ class Tracer(Tracing):
                 raise
         return call_ufunc(self, ufunc, method, inputs, options)
 
+    def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none of its name."""
+        from fuser.capture.numpy_alike import overridden
+
+        return overridden(self, kernel, args, kwargs)
+
     def wrap(self, node: Node, generic: bool = False) -> TracedArray:
         """A new array whose value is `node`."""
         made: TracedArray = TracedArray.make(self, Storage(node), (), generic)

@@ -314,6 +314,10 @@ class Tracing(Lengths):
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
         raise NotImplementedError
 
+    def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none of its name."""
+        raise NotImplementedError
+
     def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call of a function by its name, which NumPy runs between kernels."""
         raise NotImplementedError

@@ -185,6 +185,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Trace another NumPy function."""
         return self.tracing.apply_function(function, args, kwargs)
 
+    def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        """Trace a function of CuPy's that was reached past the names of the function."""
+        return self.tracing.apply_kernel(kernel, args, kwargs)
+
     def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Trace a NumPy function on this array."""
         return self.tracing.apply_function(function, (self, *args), kwargs)
