@@ -16,7 +16,6 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.base.packages import ALIKE, root
-from fuser.base.protocols import module_of
 from fuser.capture import other_packages
 from fuser.ir.function_table import Replaced
 from fuser.tracing import makers

@@ -199,7 +199,7 @@ class Tracer(Tracing):
         return call_ufunc(self, ufunc, method, inputs, options)
 
     def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none of its name."""
+        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none."""
         from fuser.capture.numpy_alike import overridden
 
         return overridden(self, kernel, args, kwargs)

@@ -315,7 +315,7 @@ class Tracing(Lengths):
         raise NotImplementedError
 
     def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none of its name."""
+        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none."""
         raise NotImplementedError
 
     def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

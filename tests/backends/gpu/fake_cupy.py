@@ -267,6 +267,7 @@ class ufunc:  # noqa: N801 - CuPy's name
         self.name, self._function, self.__doc__ = name, function, function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute, or let an operand do it."""
         for value in args:
             asks = getattr(value, "__cupy_override_elementwise_kernel__", None)
             if asks is not None:
@@ -282,6 +283,7 @@ class ufunc:  # noqa: N801 - CuPy's name
 
 
 ufunc.__module__ = "cupy._core._kernel"
+_drawn = np.random.default_rng(1)
 #: What CuPy has of NumPy's names that are neither functions nor its own.
 _PLAIN = frozenset(
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
@@ -365,7 +367,7 @@ def _modules() -> dict[str, ModuleType]:
     special = _module(
         "cupyx.scipy.special", **_functions_of(scipy_special, "cupyx_scipy_special"),
     )  # fmt: skip
-    random = _module("cupy.random", random=lambda *args: wrap(np.random.random(*args)))
+    random = _module("cupy.random", random=lambda *args: wrap(_drawn.random(*args)))
     contents = _functions_of(np) | {
         "cuda": cuda, "linalg": linalg, "random": random, "ndarray": ndarray,
         "asarray": _asarray, "array": _asarray, "from_dlpack": _from_dlpack,
@@ -382,7 +384,8 @@ def _modules() -> dict[str, ModuleType]:
 @contextmanager
 def installed() -> Iterator[ModuleType]:
     """Let `import cupy` find the double."""
-    before = {name: found for name, found in sys.modules.items() if name.split(".")[0] in ("cupy", "cupyx")}
+    before = {name: found for name, found in sys.modules.items()
+              if name.split(".")[0] in ("cupy", "cupyx")}  # fmt: skip
     made = _modules()
     for name in before:
         del sys.modules[name]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser.backends.gpu.meaning import meaning
+from fuser.backends.gpu.meaning import _SPECIAL, meaning
 from fuser.ir.ops import TABLE
 from tests.backends.cases import CASES, Case, legal_operands
 from tests.backends.gpu import fake_cupy
@@ -25,13 +25,14 @@ def cupy() -> Iterator[Any]:
 
 @pytest.mark.parametrize("case", FLOATS, ids=str)
 def test_rows_give_arrays_of_the_device(cupy: Any, case: Case) -> None:
-    """The same values, by CuPy's function or through the host."""
+    """The same values, by CuPy's function or through the host; its special functions' are near."""
     operands = [values[:50] for values in legal_operands(case)]
     with np.errstate(all="ignore"):
         want = case.op.numpy(*operands)
         found = meaning(case.op, cupy)(*map(cupy.asarray, operands))
     assert type(found) is cupy.ndarray
-    np.testing.assert_array_equal(found.get(), want)
+    near = 4e-7 if case.op.name in _SPECIAL else 0
+    np.testing.assert_allclose(found.get(), want, rtol=near, atol=0)
 
 
 @pytest.mark.parametrize("name", [name for name, op in TABLE.items() if op.reduction])
