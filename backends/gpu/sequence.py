@@ -14,7 +14,7 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fuser.backends.gpu.step import Step, whole
+from fuser.backends.gpu.step import Step, Steps, whole
 from fuser.runtime.launch import Launch, pack_scalars
 
 if TYPE_CHECKING:
@@ -24,15 +24,8 @@ if TYPE_CHECKING:
 ELSEWHERE = 1
 
 
-class Sequence:
-    """A bound launch whose argument blocks are laid out once, for the device that it is bound for.
-
-    Attributes:
-        steps: its loop nests.
-        made: (name, how) of the arrays that a call makes.
-        rooms: by name, where arrays that live during a call lie in its memory.
-        scratch_bytes: that memory.
-    """
+class Sequence(Steps):
+    """A bound launch whose argument blocks are laid out once, for one device."""
 
     def __init__(self, launch: Launch) -> None:
         """Prepare every kernel's arguments; `launch` must need no copies."""
@@ -46,13 +39,13 @@ class Sequence:
              else partial(e.make, launch.backend))
             for e in launch.fresh if e.name[0] == "o"
         ]  # fmt: skip
-        self.rooms: dict[str, int] = {}
+        self.rooms = {}
         taken = 0
         for entry in launch.fresh:
             if entry.name[0] != "o":
                 self.rooms[entry.name] = taken
                 taken += whole(math.prod(entry.shape) * entry.dtype.itemsize)
-        self.steps: list[Step] = []
+        self.steps = []
         for group in launch.groups:
             for place, section in group.sections:
                 self.steps.append(Step(group.kernel, place, section, taken))

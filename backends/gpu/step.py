@@ -48,6 +48,22 @@ class Step:
         ).enqueue
 
 
+class Steps:
+    """What a call does, one after another.
+
+    Attributes:
+        steps: its loop nests.
+        made: (name, how) of the arrays that a call makes.
+        rooms: by name, where arrays that live during a call lie in its memory.
+        scratch_bytes: that memory.
+    """
+
+    steps: list[Step]
+    made: list[tuple[str, Callable[[], Any]]]
+    rooms: dict[str, int]
+    scratch_bytes: int
+
+
 def whole(size_bytes: int) -> int:
     """The bytes that so many take among others."""
     return -(-size_bytes // ALIGNED) * ALIGNED

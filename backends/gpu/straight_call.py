@@ -7,8 +7,7 @@ is looked up in between. What it does not know it leaves to the longer ways.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from collections.abc import Sequence as Sequence_
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from fuser.runtime.launch import FORMATS, pack_scalars
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
-    from fuser.backends.gpu.sequence import Sequence
+    from fuser.backends.gpu.step import Steps
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
@@ -28,13 +27,13 @@ Line = Callable[[tuple[Any, ...]], Any]
 
 
 def write(
-    sequence: Sequence,
+    sequence: Steps,
     device: CudaDevice,
     here: int,
     arrays: Mapping[str, tuple[int | None, Any]],
     numbers: Mapping[str, tuple[int, Any]],
     sizes: Mapping[str, int],
-    wanted: Sequence_[str],
+    wanted: Sequence[str],
     missed: Any,
     given: Mapping[str, tuple[int, Any]],
 ) -> Line | None:
@@ -155,7 +154,7 @@ def _reach(array: Any) -> tuple[int, int]:
 
 
 def _packed(
-    scalars: Sequence_[tuple[str, np.dtype[Any]]],
+    scalars: Sequence[tuple[str, np.dtype[Any]]],
     numbers: Mapping[str, tuple[int, Any]],
     sizes: Mapping[str, int],
     known: dict[str, Any],
