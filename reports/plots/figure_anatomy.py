@@ -1,5 +1,7 @@
 """The anatomy of a call: its parts one after another, and the whole that was measured apart."""
 
+from textwrap import fill
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +18,8 @@ TITLES = {
     "fallback": "Run by NumPy, as the fallback; parts read off a clock within the call",
     "gpu": "On the GPU; parts read off a clock within the call",
 }
+NARROW_LETTERS = 34
+"""Of a title's line on a telephone."""
 PART_COLOR = KIND_COLORS["unfused"]
 NAMES = {SUM: "= all parts", WHOLE: "the whole"}
 
@@ -27,15 +31,16 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         return None
     paths = list(dict.fromkeys(zip(table["path"], table["subject"], strict=True)))
     chosen = [table[(table["path"] == path) & (table["subject"] == name)] for path, name in paths]
-    heights = [1.15 + 0.85 * ROW_HEIGHT_IN * len(rows) for rows in chosen]
+    around_in = 1.75 if layout.is_narrow else 1.15  # titles and axes
+    heights = [around_in + 0.85 * ROW_HEIGHT_IN * len(rows) for rows in chosen]
     figure = new_figure(layout, sum(heights))
     drawn = figure.subplots(len(paths), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (path, subject), rows in zip(drawn, paths, chosen, strict=True):
         _panel(axes, rows, layout)
         note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
-        between = "\nparts add up to " if layout.is_narrow else ": the parts add up to "
-        note = note.replace(" (", "\n(") if layout.is_narrow else note
-        title = f"{TITLES.get(str(path), path)}\n{subject}{between}{note}"
+        title = f"{TITLES.get(str(path), path)}\n{subject}: the parts add up to {note}"
+        if layout.is_narrow:
+            title = "\n".join(fill(line, NARROW_LETTERS) for line in title.splitlines())
         axes.set_title(title, fontsize=9 if layout.is_narrow else 10)
     return figure
 

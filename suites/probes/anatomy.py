@@ -196,7 +196,7 @@ def self_seconds(phases: Sequence[Any], each_s: float) -> dict[str, float]:
             cost_s = min(each_s, parts[parent.name])
             parts[parent.name] -= cost_s
             stamps_s += cost_s
-    return parts | {"stamps": stamps_s}
+    return parts | {"clock readings": stamps_s}
 
 
 def on_device() -> Iterator[dict[str, Any]]:

@@ -223,7 +223,7 @@ def boundaries(workload: Workload, elements: int) -> list[Boundary]:
 def experiments(processes: int) -> dict[str, object]:
     """What the experiments of a run find: calls taken apart, first calls, arithmetic, coverage."""
     native = {"interpreter and entry": 2e-8, "checks and launch": 3e-8, "kernel": 5e-9}
-    python = {"arguments": 3e-6, "lookup and guards": 6e-6, "launch": 9e-6, "stamps": 1e-6}
+    python = {"arguments": 3e-6, "lookup and guards": 6e-6, "launch": 9e-6, "clock readings": 1e-6}
     cold = {"trace": 8e-4, "emit": 7e-4, "llvm": 6e-3, "load": 3e-4, "rest": 1e-4}
     each = [0.99, 1.0, 1.01][:processes]
     quick, slow = ([whole * one for one in each] for whole in (5.7e-8, 2.5e-5))

@@ -23,9 +23,9 @@ def test_every_path_is_taken_apart_and_the_parts_add_up() -> None:
             break
     assert closed, found
     python = found["python"]
-    assert {"interpreter and entry", "launch", "stamps"} <= set(python["parts_s"])
+    assert {"interpreter and entry", "launch", "clock readings"} <= set(python["parts_s"])
     assert min(python["parts_s"].values()) >= 0
-    assert python["parts_s"]["stamps"] > 0
+    assert python["parts_s"]["clock readings"] > 0
 
 
 def test_waiting_for_a_device_is_a_part() -> None:
@@ -67,4 +67,4 @@ def test_a_part_is_without_its_parts_and_their_stamps() -> None:
     """Ten inside a hundred, each stamp costing one."""
     phases = [Phase("inner", "", 20, 10, 1), Phase("outer", "", 0, 100, 1)]
     parts = anatomy.self_seconds(phases, 1e-9)
-    assert parts == pytest.approx({"outer": 89e-9, "inner": 10e-9, "stamps": 1e-9})
+    assert parts == pytest.approx({"outer": 89e-9, "inner": 10e-9, "clock readings": 1e-9})
