@@ -349,7 +349,7 @@ class _Division:
         """The name of a value that phases find."""
         if node.op.is_input:
             return str(node.payload.name)
-        if id(node) in self.memory and id(node) not in self.names:
+        if id(node) in self.barriers and id(node) not in self.names:
             return self.memory[id(node)][0]
         if id(node) not in self.names:
             self.names[id(node)] = f"x{self.next}"
