@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,3 +32,27 @@ def internal_errors(operation: str, passing: tuple[type[Exception], ...] = ()) -
             raise
         found = f"{type(error).__name__}: {error}"[:200]
         raise Unsupported("internal-error", operation, found, "") from error
+
+
+#: What a mistake in a program raises; NumPy's functions hardly ever do.
+_MISTAKES = (AttributeError, NameError, AssertionError, KeyError)
+_RAISING = frozenset(map(dis.opmap.__getitem__, ("RAISE_VARARGS", "RERAISE")))
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether an exception tells of a mistake in this package, and is not the function's own.
+
+    While a function is traced, both come the same way. Ours come from a line of this package that
+    is no `raise`: what is raised on purpose stands for what NumPy raises.
+    """
+    step = error.__traceback__
+    if not isinstance(error, _MISTAKES) or step is None:
+        return False
+    while step.tb_next is not None:
+        step = step.tb_next
+    frame = step.tb_frame
+    ours = frame.f_globals.get("__name__", "").startswith(_PACKAGE)
+    return ours and frame.f_code.co_code[step.tb_lasti] not in _RAISING
+
+
+_PACKAGE = __name__.partition(".")[0] + "."

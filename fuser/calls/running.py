@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from fuser import executor, fallback
 from fuser.base import trees
 from fuser.base.errors import Reason
+from fuser.base.unexpected import internal_errors
 from fuser.calls.outputs import check_hazards, check_target, result_of, targets_of
 from fuser.calls.specialisation import Call
 from fuser.executor import CannotRun
@@ -80,9 +82,11 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
     for array, region, output in later:
         array[region.slices(call.sizes)] = results[output]
     made: dict[int, Any] = {}  # what is returned twice is one object
-    for place, leaf in enumerate(trace.leaves):
-        if id(leaf) not in made:
-            made[id(leaf)] = result_of(leaf, results, call, names, place, targets)
+    written = bool(trace.writes) or out is not None  # then nothing may run again
+    with nullcontext() if written else internal_errors("a result"):
+        for place, leaf in enumerate(trace.leaves):
+            if id(leaf) not in made:
+                made[id(leaf)] = result_of(leaf, results, call, names, place, targets)
     leaves_out = [made[id(leaf)] for leaf in trace.leaves]
     if out is None:
         return trees.unflatten(trace.structure, leaves_out)

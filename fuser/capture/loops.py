@@ -17,6 +17,7 @@ from typing import Any
 
 from fuser.base import budget
 from fuser.base.host_expressions import scalar_symbols
+from fuser.base.unexpected import is_fault
 from fuser.capture import loop_calls
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import Choice, negated
@@ -209,7 +210,7 @@ class Loop:
     def failed(self, error: BaseException) -> bool:
         """Whether what the body has raised is of the trace's own making: then it is unrolled."""
         trying = self._inside is not None or self._peeling is not None
-        if not trying or not isinstance(error, Exception):
+        if not trying or not isinstance(error, Exception) or is_fault(error):
             return False
         self._error = error
         self._choices = []

@@ -14,6 +14,7 @@ import numpy as np
 from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed
+from fuser.base.unexpected import is_fault
 from fuser.capture import decisions
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
@@ -77,8 +78,10 @@ def trace_purely(
             made = _trace_named(function, structure, leaves, name, around, False, told)
             if not made[0].writes:  # into arguments: NumPy would have read what is there before
                 return made
-    except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
-        pass
+    except Exception as later:
+        if is_fault(later):
+            raise
+        # whatever else it is, the first trace told more
     around.held, around.further = known
     if found is None:
         raise cast(Unsupported, error) from None
@@ -122,7 +125,10 @@ def _trace_named(
             raise
         try:
             return _trace_twice(function, structure, leaves, name, around, True, named, told)
-        except Exception as later:  # noqa: BLE001 - whatever it is, the first trace told more
+        except Exception as later:
+            if is_fault(later):
+                raise
+            # whatever else it is, the first trace told more
             more = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
             raise (later if more else error) from None
 
@@ -206,6 +212,8 @@ def _trace_twice(
         error.stopped = stopped[0]
         raise
     except Exception as error:
+        if is_fault(error):
+            raise
         fits = isinstance(error, (FuserError, OverflowError))  # a Python int: as at later calls
         if fits and stopped[0] is None:
             raise

