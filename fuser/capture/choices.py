@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of, set_state, state_of
+from fuser.capture.loop_values import UNBOUND
 from fuser.capture.staging import Decision
 from fuser.ir.graph import Node, make_constant
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
-
-_UNBOUND = object()
 
 
 def as_truth(value: Any) -> Any:
@@ -99,7 +98,7 @@ class Choice:
         return self.is_open or bool(self._test)
 
     def turns(self, env: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-        """Whether the second branch runs, and what names stand for in it."""
+        """Whether the second branch runs, and what names stand for in it: `UNBOUND` for nothing."""
         if not self.is_open:
             return not self._test, {}
         self._place, self._first = 1, env
@@ -110,7 +109,7 @@ class Choice:
         names = self._decision.names
         if missing := [n for n in names if n not in self._env and n in self._decision.read]:
             raise NotALoop(f"{missing[0]} is read in a branch that does not set it")
-        return True, {name: self._env[name] for name in names if name in self._env}
+        return True, {name: self._env.get(name, UNBOUND) for name in names}
 
     def _add_captured(self) -> None:
         """Know arrays that a branch is the first to reach."""
@@ -153,7 +152,7 @@ class Choice:
                 self._tracing.note_write(storage.argument)
         bound = {}
         for name in self._decision.names:
-            values = [each.get(name, _UNBOUND) for each in (self._first, env)]
+            values = [each.get(name, UNBOUND) for each in (self._first, env)]
             ends = [k for k in (0, 1) if self._stops[k] is True and name not in self._read[k]]
             if ends:  # nobody reads it there
                 bound[name] = values[1 - ends[-1]]
@@ -166,7 +165,6 @@ class Choice:
             for stop, test in zip(self._stops, (self._test, negated(self._test)), strict=True)
         ]
         found = [stop for stop in stops if stop is not None]
-        bound = {k: v for k, v in bound.items() if v is not _UNBOUND}
         stop = negated(both(*map(negated, found))) if len(found) == 2 else [*found, None][0]
         return bound, stop, self._read[0] | self._read[1]
 
@@ -181,7 +179,7 @@ class Choice:
         """What a name stands for after both branches."""
         if one is other:
             return one
-        if one is _UNBOUND or other is _UNBOUND:
+        if one is UNBOUND or other is UNBOUND:
             raise NotALoop(f"{name} is set in one branch of a decision")
         if isinstance_of(one, TracedArray) and isinstance_of(other, TracedArray):
             if one.storage is other.storage and one.views == other.views:

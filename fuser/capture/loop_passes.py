@@ -52,11 +52,14 @@ class Pass:
         self.decided = False  # both branches of an `if` have run
         self.twice = False  # it is known what two iterations leave, and not what one does
         self.given = {name: env[name] for name in self.carried}
-        self.outside = {name: env[name] for name in self.source.assigned if name in env}
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
         self.flags: dict[str, None] = {}  # truth values that iterations change
         self.written: list[Storage] | None = None
+
+    def found(self) -> dict[str, Any]:
+        """What the names that the body assigns to stood for before the loop."""
+        return {name: self.loop_env.get(name, UNBOUND) for name in self.source.assigned}
 
     # -- the beginning of a pass ----------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from fuser.base import budget
@@ -57,6 +58,7 @@ class Loop:
         """
         self._tracing, self._admits, self._source = tracing, admits, source
         self._bound: dict[str, Any] = {}
+        self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
         self._passes = 0
         self._peeled = False
@@ -97,12 +99,13 @@ class Loop:
 
     def again(self) -> bool:
         """Whether the body is to run (again)."""
-        self._bound = {}
+        self._bound, self._unbound = {}, set()
         if self._iterator is None:
+            env = dict(sys._getframe(1).f_locals)
             try:
-                return self._next(dict(sys._getframe(1).f_locals))
+                return self._next(env)
             except NotALoop as reason:
-                self._unroll(str(reason))
+                self._unroll(str(reason), env)
         assert self._iterator is not None
         if not self._stopped:
             for index in self._iterator:
@@ -171,15 +174,18 @@ class Loop:
 
     def turns(self) -> bool:
         """Whether the second branch runs."""
-        self._bound = {}
-        runs, self._bound = self._choices[-1].turns(dict(sys._getframe(1).f_locals))
+        env = dict(sys._getframe(1).f_locals)
+        self._bound, self._unbound = {}, set()
+        runs, bound = self._choices[-1].turns(env)
+        self._bind(bound, env)
         return runs
 
     def merge(self) -> None:
         """End an `if`."""
         choice = self._choices.pop()
         env = dict(sys._getframe(1).f_locals)
-        self._bound, stop, read = choice.merge(env, self._source.flags)
+        bound, stop, read = choice.merge(env, self._source.flags)
+        self._bind(bound, env)
         if self._inside is not None:
             self._inside.twice |= choice.twice
         self._copies = self._copies or choice.copies
@@ -203,6 +209,15 @@ class Loop:
         """Whether a name is to be given another value."""
         return name in self._bound
 
+    def _bind(self, bound: Mapping[str, Any], env: Mapping[str, Any]) -> None:
+        """Have names stand for values; or, where that is `UNBOUND`, for nothing."""
+        self._bound = {name: value for name, value in bound.items() if value is not UNBOUND}
+        self._unbound = (bound.keys() - self._bound.keys()) & env.keys()
+
+    def unbinds(self, name: str) -> bool:
+        """Whether a name is to stand for nothing, as it did before the loop."""
+        return name in self._unbound
+
     def value(self, name: str) -> Any:
         """That value."""
         return self._bound[name]
@@ -218,17 +233,18 @@ class Loop:
 
     # -- passes ---------------------------------------------------------------------------------
 
-    def _unroll(self, reason: str) -> None:
+    def _unroll(self, reason: str, env: Mapping[str, Any]) -> None:
         """Go on as Python does, from the first iteration; from the second, if that is unrolled."""
         if self._inside is not None:
             self._inside.before.put_back()
-            self._bound = self._inside.outside
+            self._bind(self._inside.found(), env)
             self._inside = None
         if reason:
             budget.note(f"{self._source.where}: {reason}")
         self._iterator = self._plainly()
         self._conditions = [bool(value) for value in self._first]
         self._choices, self._stops = [], []
+        self._peeling = None  # from here on the body's exceptions are the function's
 
     def _plainly(self) -> Iterator[Any]:
         """Yield the indices as Python does, while the test is true."""
@@ -245,7 +261,7 @@ class Loop:
             raise NotALoop(f"{type(found).__name__}: {found}") from found
         if self._peeling is not None and self._copies and not self._decides:
             self._inside, self._peeled, self._decides = self._peeling, False, True
-            return self._peel("a decision chooses among arrays that others see")
+            return self._peel("a decision chooses among arrays that others see", env)
         peeling, self._peeling, self._decides = self._peeling, None, False
         if self._stopped:
             self._iterator = iter(())
@@ -271,12 +287,12 @@ class Loop:
             )
             self._before = self._inside.before
             if missing := [name for name in self._inside.wanted if name not in env]:
-                return self._peel(f"{missing[0]} is set in the first iteration")
+                return self._peel(f"{missing[0]} is set in the first iteration", env)
             return self._begin()
         inside = self._inside
         if type(found) is Again:
             self._decides = True
-            return self._peel(str(found))
+            return self._peel(str(found), env)
         if found is not None:
             raise NotALoop(f"{type(found).__name__}: {found}") from found
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
@@ -285,7 +301,7 @@ class Loop:
                 return self._begin()
             self._bound = loop_calls.region(inside)
         except Again as reason:
-            return self._peel(str(reason))
+            return self._peel(str(reason), env)
         self._inside = None
         self._iterator = iter(())
         return False
@@ -300,7 +316,7 @@ class Loop:
         self._conditions, self._stops = [], []
         return True
 
-    def _peel(self, reason: str) -> bool:
+    def _peel(self, reason: str, env: Mapping[str, Any]) -> bool:
         """Unroll the first iteration: those after it find what it leaves."""
         assert self._inside is not None
         if self._peeled:
@@ -311,7 +327,8 @@ class Loop:
         for value in self._first:  # it is known to run
             if not bool(value):
                 raise NotALoop("its first iteration does not run")
-        self._bound, self.index = self._inside.outside, self._span.start
+        self._bind(self._inside.found(), env)
+        self.index = self._span.start
         self._peeling, self._inside, self._peeled = self._inside, None, True
         self._copies = False
         self._conditions, self._stops = [], []

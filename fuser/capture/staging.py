@@ -8,12 +8,14 @@ object of the trace what to do next, so that its body can be traced once for all
     while loop.again():
         t = loop.index
         if loop.binds("u"): u = loop.value("u")     # for each name that the body changes
+        if loop.unbinds("u"): del u
         try:
             ...                                     # the body as it stands, on its own lines
             if loop.tests(): loop.test = err > tol
         except BaseException as error:
             if not loop.failed(error): raise
     if loop.binds("u"): u = loop.value("u")
+    if loop.unbinds("u"): del u
 
 A decision in the body runs one branch, or both on the same values:
 
@@ -320,6 +322,15 @@ def _code_of(module: CodeType, code: CodeType) -> CodeType | None:
     return None
 
 
+def _binding(names: Sequence[str]) -> list[str]:
+    """Lines that give names other values, or none: a look at the body may have bound them."""
+    return [
+        line for k, name in enumerate(names) for line in (
+            f"if L.binds({name!r}): N{k} = L.value({name!r})", f"if L.unbinds({name!r}): del N{k}"
+        )
+    ]  # fmt: skip
+
+
 class _Stage:
     """Changes the loops of one function."""
 
@@ -513,12 +524,10 @@ class _Stage:
         text = [f"L = F({_TOKEN + str(number)!r}, {given})"]
         text += ["L.test = TEST"] * source.tested
         text += ["while L.again():"] + ["  I = L.index"] * bool(source.index)
-        text += [f"  if L.binds({name!r}): N{k} = L.value({name!r})"
-                 for k, name in enumerate(source.carried)]  # fmt: skip
+        text += [f"  {line}" for line in _binding(source.carried)]
         text += ["  try: pass", "  except BaseException as E:", "    if not L.failed(E): raise"]
         after = [*bound, *([source.index] if source.index else ())]
-        text += [f"if L.binds({name!r}): N{k} = L.value({name!r})"
-                 for k, name in enumerate(after)]  # fmt: skip
+        text += _binding(after)
         made = self._parsed(text, node, after, number, source.index)
         repeat = next(each for each in made if isinstance(each, ast.While))
         attempt = repeat.body[-1]
@@ -547,7 +556,7 @@ class _Stage:
         source = self.loops[number]
         assert isinstance(source, LoopSource)
         names = source.decisions[place].names
-        binds = [f"if L.binds({name!r}): N{k} = L.value({name!r})" for k, name in enumerate(names)]
+        binds = _binding(names)
         text = [f"L.decide({place}, TEST)", "if L.takes(): pass", "if L.turns():", "  pass"]
         text += [f"  {line}" for line in binds] + ["L.merge()", *binds]
         made = self._parsed(text, node, names, number)

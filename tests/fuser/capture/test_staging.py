@@ -79,6 +79,10 @@ class _AsPython:
         assert name in self.source.assigned
         return False
 
+    def unbinds(self, name: str) -> bool:
+        """Nothing was bound before its time."""
+        return False
+
     def failed(self, error: BaseException) -> bool:
         """What the body raises is the function's own."""
         return False
