@@ -1,8 +1,8 @@
 """Counters: added at once or soon, read whole."""
 
-import threading
 
 from fuser.base import counters
+from tests.threads import on_threads
 
 
 def test_what_is_added_soon_is_there_when_read() -> None:
@@ -19,14 +19,10 @@ def test_no_count_is_lost_between_threads() -> None:
     """More than may wait, from several threads."""
     before, counts = counters.value("plums"), {"plums": 1}
 
-    def add() -> None:
+    def add(_: int) -> None:
         for _ in range(5000):
             counters.add_soon(counts)
 
-    threads = [threading.Thread(target=add) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(add, 4)
     assert counters.value("plums") == before + 20000
     assert not counters._pending

@@ -14,6 +14,7 @@ import pytest
 
 import fuser
 from tests.fuser.comparing import assert_same, compare, difference, independent
+from tests.threads import on_threads, running
 
 CHANCE = np.random.default_rng(2)
 
@@ -267,11 +268,7 @@ def test_sixteen_threads_compile_once() -> None:
         gate.wait()
         found[place] = fused(LONG + place, LONG)
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(call, 16)
     assert grown(before) == (1, 1)
     for place, value in enumerate(found):
         np.testing.assert_array_equal(value, (LONG + place) * LONG + 17.25)
@@ -289,14 +286,10 @@ def test_caches_are_cleared_under_eight_threads() -> None:
             if not np.array_equal(fused(values, place), (values * 2 + place) * values):
                 wrong.append(place)
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    while time.monotonic() < end:
-        fuser.clear_caches()
-        time.sleep(0.002)
-    for thread in threads:
-        thread.join()
+    with running(call, 8):
+        while time.monotonic() < end:
+            fuser.clear_caches()
+            time.sleep(0.002)
     assert not wrong
 
 

@@ -16,6 +16,7 @@ from fuser.base import trees
 from fuser.ir import loops
 from tests.fuser.comparing import difference, independent, run_plain
 from tests.fuser.programs import loop_programs as programs
+from tests.threads import on_threads
 
 #: Sums, products and elementary functions in these are right to some bits less.
 ROUNDED = frozenset(
@@ -316,11 +317,7 @@ def test_threads_run_one_loop_at_a_time_each() -> None:
     def run(k: int) -> None:
         found[k] = fused(*given[k], 200)
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(run, 4)
     for k in range(4):
         np.testing.assert_array_equal(found[k], wanted[k])
 

@@ -1,6 +1,5 @@
 """Functions split at calls that do not fuse: kernels before, between and after them."""
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from fuser.ir.views import read
 from fuser.program_spec import Program
 from fuser.programs import partition
 from tests.fuser.comparing import compare
+from tests.threads import running
 
 RNG = np.random.default_rng(5)
 
@@ -185,12 +185,8 @@ def test_threads_and_cleared_caches() -> None:
             if not np.allclose(found, wanted[(place + turn) % 4], rtol=1e-12):
                 errors.append(f"thread {place}, turn {turn}")
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(4)]
-    for thread in threads:
-        thread.start()
-    fuser.clear_caches()
-    for thread in threads:
-        thread.join()
+    with running(work, 4):
+        fuser.clear_caches()
     assert errors == []
 
 

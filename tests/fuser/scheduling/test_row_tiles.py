@@ -23,6 +23,7 @@ from fuser.scheduling import row_tiles, schedule, verdicts
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
 from fuser.traffic import ledger, moved_bytes
+from tests.fuser.passes.test_concatenated_reductions import assert_same
 from tests.fuser.randomly import randomly
 from tests.fuser.scheduling.plans import plan_of
 
@@ -114,19 +115,6 @@ def block_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(row_tiles, "BLOCK_BYTES", 250)
         monkeypatch.setattr(row_tiles, "BLOCKS", 1)
         monkeypatch.setattr(row_tiles, "BLOCK_ELEMENTS", 1)
-
-
-def assert_same(found: Any, wanted: Any) -> None:
-    """The same types, dtypes and shapes, and values as near as sums in another order are."""
-    found = found if type(found) is tuple else (found,)
-    wanted = wanted if type(wanted) is tuple else (wanted,)
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
-        assert type(one) is type(other)
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        exact = one.dtype.kind in "iub"
-        tolerance = 0 if exact else 1e-12 if one.dtype.itemsize == 8 else 1e-5
-        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
 def arguments(shapes: tuple[Shape, Shape], dtype: str, seed: int = 1) -> list[Any]:

@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.entries import entry
 from fuser.calls import fused_function
+from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"
@@ -93,11 +93,7 @@ def test_threads_do_not_meet_in_a_scratch() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        on_threads(work, 4)
     finally:
         sys.setswitchinterval(interval)
     assert not wrong

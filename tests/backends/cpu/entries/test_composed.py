@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import fuser
 from fuser.backends.cpu.entries import entry
 from fuser.calls import fused_function
 from tests.fuser.result_kinds import KINDS, check, in_place, own_out, silent_out, step
+from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"
@@ -172,7 +172,7 @@ def test_threads_write_into_arrays_of_their_own() -> None:
     fused = fuser.fuse(step)
     wrong: list[int] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for length in (3, 50_000, 3, 200) * 3:
             given = [np.linspace(1, 2, length) for _ in range(4)]
             wanted = [each.copy() for each in given]
@@ -182,10 +182,5 @@ def test_threads_write_into_arrays_of_their_own() -> None:
             if any(a.tobytes() != b.tobytes() for a, b in zip(given, wanted, strict=True)):
                 wrong.append(length)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    on_threads(work, 6)
     assert not wrong
-    assert not any(thread.is_alive() for thread in threads)

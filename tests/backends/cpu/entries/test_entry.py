@@ -16,6 +16,7 @@ from fuser.backends.cpu.entries import entry
 from fuser.base import config
 from fuser.calls import fused_function
 from tests.backends.cpu import entry_calls
+from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"
@@ -297,19 +298,14 @@ def test_many_threads_call_at_once() -> None:
     expected = [function.__wrapped__(x, x) for x in arrays]
     wrong: list[int] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(10):
             for k, x in enumerate(arrays):
                 if not np.array_equal(function(x, x), expected[k]):
                     wrong.append(k)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    on_threads(work, 8)
     assert not wrong
-    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_more_ways_than_there_is_room_for(

@@ -6,7 +6,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.arena import Arena, Block
 from fuser.backends.cpu.machine.object_file import PAGE
+from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(not arena.supported(), reason="LLVM links on this platform")
 
@@ -99,11 +99,7 @@ def test_many_threads_at_once() -> None:
             if call(block) != 1000 * number + k:
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    on_threads(work, 4)
     assert not wrong
 
 

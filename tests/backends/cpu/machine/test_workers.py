@@ -4,7 +4,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import fuser
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.base import config
+from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
     workers.workers() is None, reason="native workers exist on Linux only"
@@ -91,12 +91,7 @@ def test_many_callers_at_once_neither_deadlock_nor_disturb_each_other() -> None:
             if not np.array_equal(function(x, x), expected):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
+    on_threads(work, 6)
     assert not wrong
 
 
