@@ -7,8 +7,6 @@ import contextlib
 import doctest
 import io
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ import pytest
 import fuser
 from fuser.base.errors import REASONS
 from fuser.suites.commands import cli
+from tests.children import said
 from tests.tree import ROOT
 
 DOCS = ROOT / "docs"
@@ -124,8 +123,8 @@ def test_the_gallery_is_made_of_its_record() -> None:
         "sys.stdout.reconfigure(encoding='utf-8')\n"
         "print(make.page(json.loads(make.RECORDED.read_text(encoding='utf-8'))), end='')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert (folder / "index.md").read_text(encoding="utf-8") == done.stdout.decode()
-    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", done.stdout.decode())
+    made = said("-c", code)
+    assert (folder / "index.md").read_text(encoding="utf-8") == made
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", made)
     assert len(pictures) >= 12
     assert all((folder / each).exists() for each in pictures)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from fuser.backends.cpu import fused_kernel
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling import kept
 from fuser.base import config
+from tests.children import said
 
 X = np.random.default_rng(3).normal(size=(600, 200)).astype("float32")
 
@@ -147,8 +146,7 @@ def test_samples_are_taken_again_in_another_process() -> None:
         "x = np.ones((600, 200), 'float32')\n"
         f"print(time_again(lambda x: np.max(x, -1), (x,), {{{found.nest!r}: {found.best!r}}}, .02))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.nest in done.stdout
+    assert found.nest in said("-c", code)
 
 
 def test_arguments_of_tune_are_checked() -> None:

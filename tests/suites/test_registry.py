@@ -1,15 +1,13 @@
 """The registry: every workload once, importing it costs nothing."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fuser.suites import families
 from fuser.suites.registry import FAMILIES, UnknownWorkloadError, resolve, workloads
+from tests.children import said
 from tests.suites.cheats import DOUBLE
-from tests.tree import ROOT
 
 
 def test_every_family_file_is_listed() -> None:
@@ -32,10 +30,7 @@ def test_importing_the_registry_imports_no_family() -> None:
         "import sys, fuser.suites.registry; "
         "print([m for m in sys.modules if m.startswith('fuser.suites.families')])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert said("-c", code).strip() == "[]"
 
 
 def test_resolve_finds_names_and_modules() -> None:

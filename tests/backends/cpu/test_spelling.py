@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -17,7 +13,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir.ops import DTYPES, TABLE, elementwise
 from tests.backends.cases import operand_dtypes
 from tests.backends.cpu.table_modules import table_text, undefined_symbols
-from tests.tree import ROOT
+from tests.children import said
 
 #: What two processes print about the texts and the machine code that they make.
 PRINT_DIGESTS = """
@@ -72,13 +68,7 @@ def test_table_compiles_for_every_processor(name: str, dtype: str) -> None:
 
 def test_same_text_and_code_whatever_the_hash_seed() -> None:
     """Two processes agree on every module's text, and on the bytes of its machine code."""
-    printed = set()
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", PRINT_DIGESTS]
-        done = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        printed.add(done.stdout)
-    (digests,) = printed
+    (digests,) = {
+        said("-c", PRINT_DIGESTS, environment={"PYTHONHASHSEED": seed}) for seed in ("1", "2")
+    }
     assert len(digests.splitlines()) == len(DTYPES)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,6 +19,7 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ir.ops import PARTS, TABLE, elementwise
 from fuser.ir.specs import CONTIGUOUS, TensorDesc
 from tests.backends.cases import CASES
+from tests.children import said
 
 PROGRAM = """
 import numpy as np, fuser
@@ -62,12 +60,8 @@ def test_what_cannot_be_spelled_is_refused_with_its_reason() -> None:
 def test_two_processes_write_the_same_text() -> None:
     """Whatever the hash seed, and without CuPy."""
     texts = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2")
-    ]  # fmt: skip
+        said("-c", PROGRAM, environment={"PYTHONHASHSEED": seed}) for seed in ("1", "2")
+    ]
     assert texts[0] == texts[1]
     assert texts[0].count("__global__") == 2 * texts[0].count("struct Arguments") > 0
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from fuser.base import forks
-from tests.tree import ROOT, source_files
+from tests.children import said
+from tests.tree import source_files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
@@ -154,9 +153,7 @@ for thread in threads:
 ])  # fmt: skip
 def test_a_child_goes_on_whatever_other_threads_did(script: str) -> None:
     """It compiles and calls new functions, and sees no stand-in of another thread's trace."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSER_CACHE": "off"}
-    subprocess.run([sys.executable, "-W", "ignore", "-c", script], env=environment, check=True,
-                   timeout=300)  # fmt: skip
+    said("-W", "ignore", "-c", script, environment={"FUSER_CACHE": "off"})
 
 
 def test_all_locks_are_made_by_forks() -> None:

@@ -1,14 +1,12 @@
 """What `logging` is told, under the name "fuser"."""
 
 import logging
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import fuser
-from tests.tree import ROOT
+from tests.children import said
 
 X = np.arange(4.0)
 
@@ -30,7 +28,4 @@ def test_reasons_and_kernels_are_logged(caplog: pytest.LogCaptureFixture) -> Non
 def test_logging_is_not_imported() -> None:
     """A program that does not log does not pay for it."""
     code = "import sys, fuser; fuser.fuse(lambda x: x + 1)(2.0); print('logging' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
+    assert said("-c", code).strip() == "False"

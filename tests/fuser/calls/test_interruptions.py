@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 
-from tests.tree import ROOT
+from tests.children import said
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="timers are those of POSIX")
 
@@ -106,12 +105,7 @@ print("done")
 @pytest.mark.parametrize("script", [SIGNALS, FINALISERS], ids=["signals", "finalisers"])
 def test_calls_in_the_middle_of_others(script: str) -> None:
     """The same function and new ones, while the main thread traces, compiles, clears and calls."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSER_CACHE": "off"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        env=environment, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert said("-W", "ignore", "-c", script, environment={"FUSER_CACHE": "off"}) == "done\n"
 
 
 BLOCKED = """
@@ -144,7 +138,4 @@ print("done")
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc and workers are Linux's")
 def test_workers_block_all_signals() -> None:
     """So that they reach the interpreter's own threads; the caller's mask is as it was."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", BLOCKED], env=environment, capture_output=True,
-                          text=True, timeout=200, check=False)  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert said("-c", BLOCKED) == "done\n"

@@ -1,11 +1,10 @@
 """What first calls need is loaded when a function is fused."""
 
-import subprocess
-import sys
 
 import pytest
 
 import fuser
+from tests.children import said
 
 PROGRAM = """
 import sys, numpy as np, fuser
@@ -23,10 +22,7 @@ print(len(ours(fused - before)), len(ours(set(sys.modules) - fused)), "llvmlite"
 
 def test_a_first_call_imports_next_to_nothing() -> None:
     """Only the family of its elementary function; and fusing alone starts no code generator."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
-    )
-    at_fuse, at_call, llvmlite = done.stdout.split()
+    at_fuse, at_call, llvmlite = said("-c", PROGRAM).split()
     assert int(at_fuse) > 20
     assert int(at_call) == 1
     assert llvmlite == "False"

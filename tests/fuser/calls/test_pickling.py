@@ -1,9 +1,7 @@
 """Fused functions in other processes: of modules, of scripts, methods, closures and lambdas."""
 
 import copy
-import os
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +12,7 @@ import pytest
 
 import fuser
 from fuser.base.errors import FunctionNotFoundError
-from tests.tree import ROOT
+from tests.children import said
 
 X = np.arange(5.0)
 
@@ -127,11 +125,7 @@ def test_functions_of_a_script(how: str, tmp_path: Path) -> None:
         pytest.importorskip(how, reason=f"not installed: pip install {how}")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), how], capture_output=True, text=True,
-        check=False, timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.stdout == "all right\n", done.stderr
+    assert said("-W", "ignore", str(script), how) == "all right\n"
 
 
 def test_what_is_not_found_is_said() -> None:

@@ -1,8 +1,6 @@
 """Dask programs with the optimisation switched on: values, dtypes and keys are those without."""
 
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import cloudpickle
@@ -16,8 +14,8 @@ from dask.core import flatten  # noqa: E402
 
 import fuser  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
+from tests.children import said  # noqa: E402
 from tests.fuser.dask.programs import PROGRAMS, arrays  # noqa: E402
-from tests.tree import ROOT  # noqa: E402
 
 
 def chunk_functions(array: Any) -> list[ChunkTasks]:
@@ -85,14 +83,8 @@ def test_tokens_are_the_same_in_every_process() -> None:
         "with fuser.dask.fused(): (o,) = dask.optimize(PROGRAMS['gelu'](arrays()))\n"
         "print(chunk_functions(o)[0].token, chunk_functions(o)[0])"
     )
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PATH": "", "HOME": "/tmp"},
-        ).stdout
-        for seed in ("1", "2")
-    }  # fmt: skip
-    assert len(said) == 1
+    texts = {said("-c", code, environment={"PYTHONHASHSEED": seed}) for seed in ("1", "2")}
+    assert len(texts) == 1
 
 
 def test_errors_are_those_without() -> None:
@@ -128,7 +120,4 @@ def test_import_fuser_does_not_import_dask() -> None:
         "print('dask' in sys.modules, 'fuser.dask' in sys.modules)\n"
         "fuser.dask.optimize; print('dask' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "False", "True"]
+    assert said("-c", code).split() == ["False", "False", "True"]

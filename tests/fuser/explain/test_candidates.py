@@ -1,7 +1,5 @@
 """The table of pairs: every one considered, its score and its parts, and why not."""
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import fuser
 from fuser.explain.candidates import COLUMNS, rows_of
 from fuser.scheduling import verdicts
 from fuser.scheduling.verdicts import FUSED, VERDICTS
+from tests.children import said
 
 X = np.ones((10, 20), np.float32)
 V = np.ones(20, np.float32)
@@ -127,9 +126,7 @@ def test_explanations_need_no_pandas() -> None:
         "found = fuser.fuse(lambda x: (x.sum(0), x.sum(1))).explain(np.ones((3, 4)))\n"
         "assert 'pairs considered' in str(found) and 'loops differ' in str(found)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    said("-c", program)
 
 
 def test_rows_are_sorted() -> None:

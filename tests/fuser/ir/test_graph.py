@@ -1,7 +1,5 @@
 """The immutable graph: interning, canonical text, parse, depth, equality up to names."""
 
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from fuser.base.errors import DtypeError, FuserError, GraphError, ShapeError
 from fuser.ir.attributes import Axis
 from fuser.ir.graph import constant_value, make, make_constant, make_input, walk
 from fuser.ir.views import read
+from tests.children import said
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -128,13 +127,8 @@ def test_graphs_are_the_same_under_every_hash_seed() -> None:
         "g = fuser.trace(f, np.ones(5), np.ones(5))\n"
         "print(g); print(fuser.generate_code(g, backend='cpu'))"
     )
-    texts = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in ("0", "1", "4242")
-    }  # fmt: skip
+    seeds = ("0", "1", "4242")
+    texts = {said("-c", code, environment={"PYTHONHASHSEED": seed}) for seed in seeds}
     assert len(texts) == 1
     assert "graph(" in texts.pop()
 

@@ -1,7 +1,6 @@
 """The command: its output, its exit codes, each from its cause."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
 from fuser.suites.commands import cli, summary
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.plan import Plan
+from tests.children import said
 from tests.reports import synthetic
 from tests.suites import cheats
 from tests.tree import ROOT
@@ -323,10 +323,7 @@ def test_help_imports_neither_pandas_nor_matplotlib() -> None:
         "main(['run', '--list'], standalone_mode=False)\n"
         "print([m for m in ('pandas', 'matplotlib', 'scipy') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip().splitlines()[-1] == "[]"
+    assert said("-c", code).strip().splitlines()[-1] == "[]"
 
 
 def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

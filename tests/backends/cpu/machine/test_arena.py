@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.arena import Arena, Block
 from fuser.backends.cpu.machine.object_file import PAGE
+from tests.children import said
 from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(not arena.supported(), reason="LLVM links on this platform")
@@ -136,6 +133,4 @@ else:
 
 def test_parent_and_child_write_over_nothing_of_each_other() -> None:
     """After a fork both take the same pages, and free what the other still runs."""
-    root = str(Path(__file__).resolve().parents[4])
-    environment = {**os.environ, "PYTHONPATH": root}
-    subprocess.run([sys.executable, "-c", CHILD], env=environment, check=True, timeout=60)
+    said("-c", CHILD)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
-import subprocess
 import sys
 
 import pytest
@@ -16,7 +14,7 @@ from fuser.backends.cpu.machine.arena import Arena
 from fuser.backends.cpu.machine.object_file import UnknownObjectError
 from fuser.base import counters
 from tests.backends.cpu.machine.test_arena import mappings
-from tests.tree import ROOT
+from tests.children import said
 
 CALLS_COS = """
 declare double @cos(double)
@@ -158,9 +156,5 @@ def test_runtime_symbols_are_on_this_machine() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="fills the address space as Linux lays it out")
 def test_memory_that_is_free_in_single_pages_far_apart() -> None:
     """Code and its constants stay within reach of each other, whatever else is mapped."""
-    command = [sys.executable, "-m", "tests.backends.cpu.scattered_memory"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"FUSER_CACHE": "off"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stdout == "loaded\n", done.stderr
+    module = "tests.backends.cpu.scattered_memory"
+    assert said("-m", module, environment={"FUSER_CACHE": "off"}) == "loaded\n"

@@ -1,8 +1,6 @@
 """The output pool: arrays own their data, and memory comes back and is given out again."""
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.machine import pool
 from fuser.base import config
-from tests.tree import ROOT
+from tests.children import said
 
 FOUND = pool.pool()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="the output pool exists on Linux only")
@@ -178,10 +176,7 @@ def test_refused_memory_empties_the_pool_first() -> None:
         "except MemoryError:\n"
         "    print('refused')\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
-    )
-    assert found.stdout.split() == ["True", "0", "refused"], found.stderr
+    assert said("-c", code).split() == ["True", "0", "refused"]
 
 
 def test_a_control_groups_limit_is_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,8 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ import fuser
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.base import config
+from tests.children import said
 from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
@@ -177,9 +175,7 @@ def test_more_threads_than_there_can_be() -> None:
         assert workers.thread_count() == workers.MOST_WORKERS + 1
     finally:
         config.restore(before)
-    root = Path(__file__).resolve().parents[4]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    subprocess.run([sys.executable, "-c", MANY], env=environment, check=True, timeout=120)
+    said("-c", MANY)
 
 
 def test_what_a_helper_leaves_is_taken_by_others() -> None:
