@@ -161,7 +161,7 @@ class Carried:
                 self.depth = max(self.depth, len(path))
                 if slot.memory and is_written(slot):
                     raise Again(f"{' '.join(slot.names)}: written, then another array")
-            if is_written(slot) and not slot.memory:
+            if is_written(slot) and not all(each.memory or each.generic for each in path):
                 raise NotALoop("it writes into a view of an array")
         moved = {
             id(slot.storage) for path in self.cycle.values() if len(path) > 1 for slot in path
