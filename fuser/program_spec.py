@@ -121,6 +121,7 @@ class Phase:
         writes: (value, output, box) of what its kernels write into arrays; None is all.
         moved: (value, stored value, box) of what is written where numbers of the iteration say.
         parts: (parameter, array, views, copied) of parameters that numbers of the iteration say.
+        twins: (array, parameter) pairs that change places, see `programs.phases.PhaseGraph`.
     """
 
     body: KernelSpec | Program
@@ -128,6 +129,7 @@ class Phase:
     writes: tuple[tuple[str, int, Box | None], ...]
     moved: tuple[tuple[str, str, Box | None], ...] = ()
     parts: tuple[tuple[str, str, Chain, bool], ...] = ()
+    twins: tuple[tuple[str, str], ...] = ()
 
 
 @record(frozen=False, slots=False, eq=False)

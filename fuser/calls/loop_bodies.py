@@ -137,6 +137,8 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
+    twins = [pair for phase in phases for pair in phase.twins]
+    lines[-1:-1] = [f"{twin} = {name}.copy('K')" for name, twin in twins]
     boxes = [box for phase in phases for _, _, box in phase.moved if box]
     views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
     spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
@@ -154,6 +156,7 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
         call = f"phase{number}({', '.join(parameters_of(phase))})"
         lines.append(f"    {given} = {call}" if given else f"    {call}")
         lines += [f"    {line}" for write in phase.moved for line in _moved(*write)]
+        lines += [f"    {name}, {twin} = {twin}, {name}" for name, twin in phase.twins]
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
     if moved:

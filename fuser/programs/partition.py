@@ -303,7 +303,8 @@ class _Splitter:
         divided = phases_of(region)
         phases = tuple(
             Phase(
-                prepare(each.graph, *self.options), each.stored, each.writes, each.moved, each.parts
+                prepare(each.graph, *self.options), each.stored, each.writes, each.moved,
+                each.parts, each.twins,
             )
             for each in divided
         )

@@ -36,6 +36,8 @@ class PhaseGraph:
         writes: (value, output, box) of what its kernels write into arrays; None is all.
         moved: (value, stored value, box) of what is written where numbers of the iteration say.
         parts: parameters that are parts of arrays, where numbers of the iteration say.
+        twins: (array, twin) pairs: kernels read the one and write into the other, which differs
+            from it in that part alone; then they change places.
     """
 
     graph: Graph
@@ -43,6 +45,7 @@ class PhaseGraph:
     writes: tuple[tuple[str, int, Box | None], ...]
     moved: tuple[tuple[str, str, Box | None], ...] = ()
     parts: tuple[Seen, ...] = ()
+    twins: tuple[tuple[str, str], ...] = ()
 
 
 #: A parameter, the array that it is a part of, and how it is seen; copied if kernels write there.
@@ -60,11 +63,57 @@ def phases_of(region: Region) -> tuple[PhaseGraph, ...]:
         int(name[1:]) for phase in found for name in (*phase.stored, *region.names, "x0")
         if name.startswith("x")
     )  # fmt: skip
-    moved = []
+    made = []
     for phase in found:
-        moved.append(_with_moved(phase, region.graph, first))
+        each = _with_moved(phase, region.graph, first)
         first += len(phase.stored)
-    return tuple(moved)
+        made.append(_with_twins(each, region, first))
+        first += len(each.writes)
+    return tuple(made)
+
+
+def _with_twins(phase: PhaseGraph, region: Region, first: int) -> PhaseGraph:
+    """A phase that writes into a twin of an array which it reads beside what it writes.
+
+    Else its kernels would store results aside, and copy them. All iterations write into the same
+    part, so the twin, a copy of what the first one finds, is right everywhere else.
+    """
+    arrays = {p.name: p for p in phase.graph.parameters if p.dtype is not None}
+    added: dict[str, Parameter] = {}
+    writes = []
+    for name, output, box in phase.writes:
+        place = region.names.index(name)
+        stays = place < region.carried and not region.results[place]
+        alone = [each for each, _, _ in region.writes].count(place) == 1
+        seen = any(name == base for _, base, _, _ in phase.parts)
+        if box and stays and alone and not seen and _reads_beside(phase.graph, name, box):
+            twin = f"x{first + len(added)}"
+            added[name] = Parameter(twin, arrays[name].dtype, arrays[name].shape)
+            name = twin
+        writes.append((name, output, box))
+    if not added:
+        return phase
+    graph, numbers = phase.graph, [p for p in phase.graph.parameters if p.dtype is None]
+    titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
+    titles |= {twin.name: titles.get(name, name) for name, twin in added.items()}
+    parameters = (*arrays.values(), *added.values(), *numbers)
+    shown = tuple(titles.get(p.name, p.name) for p in parameters)
+    graph = Graph(parameters, graph.outputs, graph.guards, shown, graph.lines)
+    twins = tuple((name, twin.name) for name, twin in added.items())
+    return PhaseGraph(graph, phase.stored, tuple(writes), phase.moved, phase.parts, twins)
+
+
+def _reads_beside(graph: Graph, name: str, box: Box) -> bool:
+    """Whether an array is read in another part than one."""
+    for node in graph.nodes:
+        for arg in node.args:
+            if arg.op.is_input and arg.payload.name == name:
+                seen = None
+                if node.op.structure and not node.op.is_update:
+                    seen = seen_of_box(full_box(arg.shape), (node.payload,), arg.shape)
+                if seen is None or seen.box != box.box:
+                    return True
+    return False
 
 
 def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:

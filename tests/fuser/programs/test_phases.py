@@ -96,6 +96,33 @@ def test_one_value_that_several_names_have() -> None:
                 assert type(one) is type(two)
 
 
+def in_place(a: Any, b: Any, n: int) -> None:
+    """A step of diffusion in its own array, which is read beside what is written."""
+    for _ in range(n):
+        a[1:-1] += 0.25 * (a[2:] - 2.0 * a[1:-1] + a[:-2]) + b[1:-1]
+
+
+@pytest.mark.parametrize("function", [in_place, fields, three])
+def test_an_array_that_is_read_beside_what_is_written_has_a_twin(
+    function: Callable[..., Any],
+) -> None:
+    """Nothing is stored aside where one part of it is written, the same in all iterations."""
+    a, b = np.random.default_rng(2).standard_normal((2, 40))
+    fused = fuser.fuse(function, fallback="error")
+    fused(a.copy(), b.copy(), 20)
+    nodes = fuser.trace(function, a, b, 20).nodes
+    node = next(n for n in nodes if n.op.is_opaque and n.payload.name == loops.NAME)
+    phases = phases_of(loops.region_of(node.payload.args))
+    assert [bool(phase.twins) for phase in phases].count(True) == (function is in_place)
+    for trips in (0, 1, 2, 7):
+        for step in (1, -1):
+            own = [x.copy()[::step] for x in (a, b)]
+            plain = [x.copy()[::step] for x in (a, b)]
+            function(*plain, trips)
+            fused(*own, trips)
+            np.testing.assert_array_equal(plain, own)
+
+
 def _edges_of_two(u: Any, v: Any, n: int) -> None:
     for _ in range(n):
         w = u.copy()
