@@ -173,6 +173,8 @@ class Carried:
             if name not in named and isinstance_of(value, TracedArray) and name not in self.later:
                 if id(value.storage) in moved and name in self._before_names():
                     raise Again(f"{name} looks at an array that other names have in turn")
+        if any(id(array.storage) in moved for array in self._pass.over):
+            raise NotALoop("the name of the array that it goes over becomes another array")
         for argument in self._tracing.arguments:
             if argument.leaf is None and id(argument.storage) in moved:
                 raise NotALoop("arrays that the function reaches by a name change places")

@@ -26,7 +26,7 @@ class Pass:
 
     def __init__(
         self, tracing: Any, source: LoopSource, span: Span, env: dict[str, Any],
-        first: Sequence[Any], peeled: bool,
+        first: Sequence[Any], peeled: bool, over: tuple[TracedArray, ...],
     ) -> None:  # fmt: skip
         """Look at the function's variables before the loop.
 
@@ -37,11 +37,13 @@ class Pass:
             env: the function's variables.
             first: what has to be true for the first iteration.
             peeled: whether it is the loop's second iteration, as the first one was unrolled.
+            over: the arrays that the loop goes over.
         """
         self.tracing, self.source, self.span = tracing, source, span
         self.first, self.peeled = list(first), peeled
-        self.before = Before(self.tracing, env)
-        self.loop_env = env
+        self.over = over
+        self.loop_env = env | {f"array {k} of the loop": array for k, array in enumerate(over)}
+        self.before = Before(self.tracing, self.loop_env)
         self.ends_early = self.source.tested or self.source.breaks
         self.wanted = list(self.source.carried)
         if peeled and self.ends_early:  # which need not run again

@@ -72,13 +72,17 @@ class Span:
         text = gap if size == 1 else f"({gap} + {size - 1}) // {size}"
         return text, len(self.here)
 
+    def at(self, text: str, place: int) -> Any:
+        """The index at a position, which may lie outside: an expression, and what it is here."""
+        here = hint_of(self.start) + place * self.step
+        if self.constant or (type(self.start) is int and text == str(place)):
+            return here
+        tracing = (self.stop if type(self.start) is int else self.start)._tracing
+        return HostScalar(tracing, f"({text_of(self.start)}) + ({text}) * ({self.step})", here)
+
     def later(self) -> Span:
         """The range without its first index."""
-        if type(self.start) is int:
-            return Span(self.start + self.step, self.stop, self.step)
-        text = f"({self.start.text}) + ({self.step})"
-        start = HostScalar(self.start._tracing, text, self.start.hint + self.step)
-        return Span(start, self.stop, self.step)
+        return Span(self.at("1", 1), self.stop, self.step)
 
 
 def is_written(slot: Slot) -> bool:

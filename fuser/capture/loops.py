@@ -24,6 +24,7 @@ from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import Choice, negated
 from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
+from fuser.capture.loop_walks import Walk
 from fuser.capture.staging import LoopSource
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -53,7 +54,7 @@ class Loop:
             tracing: the trace.
             admits: whether a function that the body names changes nothing but its arguments.
             source: what the source says of the loop.
-            function: what the source calls `range`.
+            function: what the source calls `range`, `enumerate` or the like, see `Walk`.
             args: its arguments.
         """
         self._tracing, self._admits, self._source = tracing, admits, source
@@ -67,7 +68,7 @@ class Loop:
         self._peeling: Pass | None = None
         self._inside: Pass | None = None
         self._error: Exception | None = None
-        self._function, self._args = function, args
+        self._walk = Walk(range if source.tested else function, args)
         self._conditions: list[Any] = []
         self._choices: list[Choice] = []
         self._stops: list[Any] = []
@@ -77,23 +78,18 @@ class Loop:
         if source.tested:
             self._span = Span(0, sys.maxsize, 1)
         elif not self._is_range():
-            self._iterator = iter(function(*args))
+            self._iterator = iter(self._walk)
         elif not self._span.count()[1]:
             tracing.guard_value(f"({self._span.count()[0]}) >= 1", False)
             self._iterator = iter(())
 
     def _is_range(self) -> bool:
-        """Whether the loop goes over integers, in steps that are known; notes which."""
-        args = self._args
-        if self._function is not range:
+        """Whether integers or positions tell what it goes over, in known steps; notes which."""
+        span = self._walk.span(self._tracing)
+        if span is None:
             return False
-        if not all(type(a) is int or (type(a) is HostScalar and a.kind is int) for a in args):
-            return False
-        start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-        if type(step) is not int or step == 0:
-            return False
-        self._span = Span(start, stop, step)
-        return not self._span.constant or self._span.count()[1] > FEW or self._source.breaks
+        self._span = span
+        return not span.constant or span.count()[1] > FEW or self._source.breaks
 
     # -- what the twin asks ---------------------------------------------------------------------
 
@@ -251,7 +247,7 @@ class Loop:
         for index in range(self._span.start, self._span.stop, self._span.step):
             if not all(self._conditions):
                 return
-            yield index
+            yield self._walk.item(index)
 
     def _next(self, env: dict[str, Any]) -> bool:
         """Begin, look at what an iteration has left, or end."""
@@ -283,7 +279,8 @@ class Loop:
                 return False
             self._check_names(env)
             self._inside = Pass(
-                self._tracing, self._source, self._span, env, self._first, self._peeled
+                self._tracing, self._source, self._span, env, self._first, self._peeled,
+                tuple(self._walk.arrays()),
             )
             self._before = self._inside.before
             if missing := [name for name in self._inside.wanted if name not in env]:
@@ -312,7 +309,8 @@ class Loop:
         self._passes += 1
         if self._passes > _PASSES:
             raise NotALoop("each look at the body finds more that it changes")
-        self._bound, self.index = self._inside.begin()
+        self._bound, place = self._inside.begin()
+        self.index = self._walk.item(place)
         self._conditions, self._stops = [], []
         return True
 
@@ -328,7 +326,7 @@ class Loop:
             if not bool(value):
                 raise NotALoop("its first iteration does not run")
         self._bind(self._inside.found(), env)
-        self.index = self._span.start
+        self.index = self._walk.item(self._span.start)
         self._peeling, self._inside, self._peeled = self._inside, None, True
         self._copies = False
         self._conditions, self._stops = [], []

@@ -406,6 +406,10 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
 
 def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
     """The object that a twin asks what its loop does next."""
+    if source is staging.WALK:
+        from fuser.capture.loop_walks import Walk  # most functions have none
+
+        return Walk(*told)
     if type(source) is not staging.LoopSource:
         from fuser.capture.element_staging import NotTaken, is_of_arrays
 

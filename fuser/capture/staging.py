@@ -62,6 +62,10 @@ if TYPE_CHECKING:
 
 #: The twin's global name of what makes the object of a loop; no name of a user's has a blank.
 LOOPS = "fused loops"
+#: What it is told instead of a loop, to keep what a loop goes over: `zip`, with its arguments.
+WALK = "walk"
+#: Functions of what loops go over.
+_OVER = ("range", "enumerate", "zip", "reversed")
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
 _TOKEN = "\0loop"
 #: Instructions that go back, or over what is iterated.
@@ -103,7 +107,7 @@ class LoopSource:
     """What the source says of one loop.
 
     Attributes:
-        index: the loop's variable; "" of a `while`.
+        index: the loop's variable, of a range; else "".
         index_read: whether anything reads it after the loop.
         carried: names that the body changes and may read before; an iteration's values of them are
             what the one before has left.
@@ -434,13 +438,16 @@ class _Stage:
         if body is None or not _is_plain(node, body):
             return None
         before, node.body, node.orelse = (node.body, node.orelse), body, leaving.after()
-        index = node.target.id if isinstance(node, ast.For) else ""  # type: ignore[attr-defined]
+        targets = set(_stored([ast.Expr(node.target)])) if isinstance(node, ast.For) else set()
+        index = node.target.id if _over(node) == "range" else ""  # type: ignore[union-attr]
         changed = dict.fromkeys(_stored(body))
-        kept = {name for name in (*changed, index) if self._is_read_after(name, node)}
-        if not self._shared.isdisjoint((*changed, index)) or (index in changed and index in kept):
+        kept = {name for name in (*changed, *targets) if self._is_read_after(name, node)}
+        again = targets & kept & (targets - {index} | changed.keys())
+        if again or not self._shared.isdisjoint((*changed, *targets)):
             node.body, node.orelse = before
             return None
-        changed.pop(index, None)  # which each iteration begins with
+        for name in targets:  # which each iteration begins with
+            changed.pop(name, None)
         tested = isinstance(node, ast.While)
         exposed, surely = _exposed(_with_test(node))
         exposed |= kept - surely  # what no iteration need set, the loop may leave as it was
@@ -451,7 +458,7 @@ class _Stage:
             carried=tuple(name for name in changed if name in exposed),
             later=tuple(name for name in changed if name not in exposed and name in kept),
             kept=beyond,
-            assigned=frozenset((*changed, *([index] if index else ()))),
+            assigned=frozenset((*changed, *targets)),
             read=tuple(dict.fromkeys(_loaded(_with_test(node)))),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
@@ -523,7 +530,7 @@ class _Stage:
         given = "range, ()" if not source.tested else "None, ()"
         text = [f"L = F({_TOKEN + str(number)!r}, {given})"]
         text += ["L.test = TEST"] * source.tested
-        text += ["while L.again():"] + ["  I = L.index"] * bool(source.index)
+        text += ["while L.again():"] + ["  I = L.index"] * (not source.tested)
         text += [f"  {line}" for line in _binding(source.carried)]
         text += ["  try: pass", "  except BaseException as E:", "    if not L.failed(E): raise"]
         after = [*bound, *([source.index] if source.index else ())]
@@ -544,10 +551,10 @@ class _Stage:
         else:
             assert isinstance(made[0], ast.Assign)
             assert isinstance(made[0].value, ast.Call)
-            assert isinstance(node.iter, ast.Call)
-            given_args = ast.Tuple(node.iter.args, ast.Load())
-            made[0].value.args[1] = node.iter.func
-            made[0].value.args[2] = ast.copy_location(given_args, node.iter)
+            made[0].value.args[1:] = _walked(node.iter)
+            begin = repeat.body[0]
+            assert isinstance(begin, ast.Assign)
+            begin.targets = [node.target]
         begun = [f"N{k} = False" for k in range(len(source.flags))]
         return [*self._parsed(begun, node, source.flags, number), *made, *node.orelse]
 
@@ -587,6 +594,54 @@ class _Stage:
         return made
 
 
+def _over(node: _Loop) -> str:
+    """What a loop goes over: one of `_OVER`, "rows" of a value; "" where it is none of these."""
+    if isinstance(node, ast.While):
+        return ""
+    if isinstance(node.iter, (ast.Name, ast.Attribute, ast.Subscript)):
+        return "rows"
+    call = node.iter
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return ""
+    if not _is_walk(call) or not 1 <= len(call.args) <= 8:
+        return ""
+    if any(isinstance(part, _EXPRESSIONS) for part in ast.walk(call)):
+        return ""
+    return call.func.id
+
+
+def _walked(node: ast.expr) -> list[ast.expr]:
+    """What a loop goes over as a function and a tuple of its arguments, walks among these."""
+    if not _is_walk(node):
+        return [_placed(ast.Constant(None), node), _placed(ast.Tuple([node], ast.Load()), node)]
+    assert isinstance(node, ast.Call)
+    args: list[ast.expr] = []
+    for arg in node.args:
+        made = arg
+        if _is_walk(arg):
+            told = [ast.Constant(WALK), *_walked(arg)]
+            made = _placed(ast.Call(ast.Name(LOOPS, ast.Load()), told, []), arg)
+        args.append(made)
+    return [node.func, _placed(ast.Tuple(args, ast.Load()), node)]
+
+
+def _is_walk(node: ast.expr) -> bool:
+    """Whether an expression calls a function of what loops go over."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    said = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords]
+    usual = not said or (node.func.id == "zip" and said == ["strict=False"])
+    return usual and node.func.id in _OVER
+
+
+def _placed(made: ast.expr, node: ast.expr) -> ast.expr:
+    """A new expression on the line of another one."""
+    for part in ast.walk(made):
+        if not hasattr(part, "lineno"):
+            ast.copy_location(part, node)
+    return made
+
+
 def _tested(statement: ast.stmt) -> list[ast.stmt]:
     """`L.test = a and b` as `L.test = a` and, where that says no more, `L.also = b`."""
     assert isinstance(statement, ast.Assign)
@@ -617,12 +672,9 @@ def _with_test(node: _Loop) -> list[ast.stmt]:
 def _is_plain(node: _Loop, body: Sequence[ast.stmt]) -> bool:
     """Whether a loop has a test or goes over a range, and does nothing but assign and call."""
     if isinstance(node, ast.For):
-        call = node.iter
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        if not _over(node) or not _is_target_of_names(node.target):
             return False
-        if call.func.id != "range" or call.keywords or not 1 <= len(call.args) <= 3:
-            return False
-        if not isinstance(node.target, ast.Name):
+        if _over(node) == "range" and not isinstance(node.target, ast.Name):
             return False
     elif not all(not isinstance(part, _EXPRESSIONS) for part in ast.walk(node.test)):
         return False
@@ -632,7 +684,7 @@ def _is_plain(node: _Loop, body: Sequence[ast.stmt]) -> bool:
 def _is_admitted(node: ast.AST) -> bool:
     """Whether the body of a loop may have a node of the syntax tree."""
     if isinstance(node, ast.For):
-        return isinstance(node.target, ast.Name) and not node.orelse
+        return _is_target_of_names(node.target) and not node.orelse
     if isinstance(node, (ast.Break, ast.Continue)):
         return True  # of loops in it; they are looked at by themselves
     if isinstance(node, ast.Assign):
@@ -642,6 +694,13 @@ def _is_admitted(node: ast.AST) -> bool:
     if isinstance(node, ast.stmt):
         return isinstance(node, _STATEMENTS)
     return not isinstance(node, _EXPRESSIONS)
+
+
+def _is_target_of_names(node: ast.expr) -> bool:
+    """Whether something that is assigned to is a name, or names in tuples."""
+    if isinstance(node, ast.Tuple):
+        return all(map(_is_target_of_names, node.elts))
+    return isinstance(node, ast.Name)
 
 
 def _is_target(node: ast.expr) -> bool:
@@ -684,12 +743,12 @@ def _exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
             known |= one[1] & other[1]
         elif isinstance(node, _LOOPS):
             over = node.iter if isinstance(node, ast.For) else node.test
-            own = node.target if isinstance(node, ast.For) else None
-            target = own.id if isinstance(own, ast.Name) else ""
-            inside = _exposed(node.body)[0] - {target}
+            own = [ast.Expr(node.target)] if isinstance(node, ast.For) else []
+            targets = set(_stored(own))
+            inside = _exposed(node.body)[0] - targets
             read |= ({*_loaded([ast.Expr(over)])} | inside) - known
             # Where it runs no time, the names are as they were.
-            unsure = {*_stored(node.body), target} - known
+            unsure = {*_stored(node.body), *targets} - known
             read |= unsure & set(_loaded(body[body.index(node) + 1 :]))
         else:
             read |= set(_loaded([node])) - known

@@ -24,11 +24,19 @@ class _AsPython:
     test = also = True
 
     def __init__(self, source: Any, function: Any, args: tuple[Any, ...]) -> None:
+        if source == staging.WALK:
+            self._iterator = iter(function(*args))
+            return
         self.source = source
         over = count() if getattr(source, "tested", False) else ()
-        self._iterator: Iterator[Any] = iter(over if function is None else function(*args))
+        rows = args[0] if args else over
+        self._iterator = iter(rows if function is None else function(*args))
         self._stopped = False
         self._choices: list[bool] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """What is inside of `zip` and the like."""
+        return self._iterator
 
     def taken(self) -> bool:
         """Loops over elements run as they stand, too."""
