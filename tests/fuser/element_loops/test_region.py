@@ -268,7 +268,8 @@ def test_what_is_none_is_translated_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(element_loops, "_Source", noted)
     x = np.array([3.0, 1.0, 2.0])
-    assert same(_sorts_inside(x.copy()), fuser.fuse(_sorts_inside, fallback="allow")(x.copy()))
+    found = fuser.fuse(_sorts_inside, fallback="allow")(x.copy())
+    np.testing.assert_allclose(found, _sorts_inside(x.copy()), rtol=1e-13)  # norms are rounded
     assert 1 <= tried.count(tried[-1]) <= 2  # the function may be traced twice
 
 
