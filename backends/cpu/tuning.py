@@ -45,7 +45,7 @@ CHAIN_CHUNKS = 256
 
 # -- one pass over elements (`flattened_loops`, `invariant_columns`, `packing`, `wrappers`) ----
 
-FLATTENED_LONGEST, FLATTENED_ELEMENTS = 32, 2048
+FLATTENED_LONGEST, FLATTENED_ELEMENTS = 16, 2048
 """[elements; no command] The longest innermost loop that is flattened, and the least elements in
 all for which that matters."""
 FLATTENED_TILE = 512
@@ -56,40 +56,40 @@ FLATTENED_COPIED = 8
 """[elements; no command] Copied in one iteration."""
 INVARIANT_TILE, INVARIANT_KEPT = 1024, 4
 """[columns, values; no command] Columns of one tile, and values that are kept of each, at most."""
-INVARIANT_COLUMNS, INVARIANT_ROWS = 64, 16
+INVARIANT_COLUMNS, INVARIANT_ROWS = 16, 16
 """[columns, rows; no command] At least, for loop-invariant values; rows of one chunk."""
-INVARIANT_ELEMENTS = 1 << 17
+INVARIANT_ELEMENTS = 1 << 13
 """[elements; no command] In all, at least, for loop-invariant values: smaller calls are served for
 all lengths at once."""
 STREAMED_VECTORS = 8
 """[vectors; no command] Rows that are shorter are not worth aligning for streaming stores."""
+
+# -- what rows cost (`row_costs`, `choose_reduction`) -------------------------------------------
+
+ROW_COSTS = {
+    "rows": (33, 63, 283, 9, 62, 400, 394, 5, 1905, 1118),
+    "batches": (198, 101, 1234, 4, 16, 154, 392, 51, 17, 193),
+    "unrolled": (47, 5, 26, 13, 159, 150, 250, 600, 94, 4789),
+    "unrolled batches": (5, 52, 236, 24, 5, 281, 138, 5, 45, 5),
+    "gathered": (5, 17, 74, 35, 208, 375, 5, 775, 5, 172),
+    "deinterleaved": (5, 3, 6, 13, 65, 379, 5, 167, 5, 218),
+}
+"""[hundredths of a nanosecond; `python tools/row_costs.py`] By the way to run rows, what one takes
+of: a stage; a load and a store of a vector (of gathered and deinterleaved rows, of an element);
+a light operation, a root and a heavy function on a vector; a reduction's lanes; a light operation,
+a root and a heavy function on results. Orders of sums hang on them: they are the same on every
+machine."""
+MANY_ROWS_ELEMENTS = 1 << 13
+"""[elements; no command] In all, at least, for kernels that know the length of a row: smaller calls
+are served for all lengths at once."""
 
 # -- rows in unrolled vectors (`unrolled_rows`) ------------------------------------------------
 
 UNROLLED_VECTORS, UNROLLED_HEAVY_VECTORS, UNROLLED_COST = 16, 8, 160
 """[vectors, vectors, light operations; no command] Of a row, of one with heavy functions, and work
 of one row, at most: all of it is written out, and takes its time to compile."""
-UNROLLED_SHORTEST, UNROLLED_ELEMENTS, UNROLLED_CHUNK = 9, 1 << 14, 1 << 14
-"""[elements; no command] Of a row, and in all, at least, and of one chunk."""
-UNROLLED_BATCH_VECTORS = 10
-"""[vectors; no command] Of all operands of a row in batches, at most: of longer rows later stages
-would find less in the first cache than the time is worth that results take."""
-UNROLLED_FAR_BYTES = 320
-"""[bytes; no command] Of an operand's row, at most, where rows come from memory, but for
-reductions of several operands: others are not as fast as by prefetching (0.75 to 0.9 times,
-doubles)."""
-UNROLLED_WELL_FILLED = 13
-"""[elements; no command] Rows of fewer fill too little of their vectors if there are several
-reductions, or one of one operand."""
-UNROLLED_REDUCTIONS = 3
-"""[reductions; no command] Of rows of one vector, at most, if these are stored or do not fill it:
-more lanes would be joined than computed with; transposed rows have none to join."""
-UNROLLED_TRANSPOSED, UNROLLED_DOUBLES = 16, 8
-"""[elements; no command] Rows of at most so many with heavy functions are transposed, where a
-vector has at most so many."""
-UNROLLED_SLOW = 3
-"""[results; no command] Slow ones of a row, if nothing waits for them, that make batches worth
-it."""
+UNROLLED_CHUNK = 1 << 14
+"""[elements; no command] Of one chunk."""
 
 # -- transposed row batches (`row_batches`) ----------------------------------------------------
 
@@ -97,19 +97,9 @@ BATCH_BYTES, SMALL_BATCH_BYTES = 128, 64
 """[bytes; no command] Of one value of every row of a batch, and of one where twice as many rows
 are too long. What follows from a batch's results waits for all of them: a short time for so
 many."""
-BATCH_ONCE_BYTES, BATCH_MOST_BYTES = 1 << 17, 1 << 15
-"""[bytes; no command] Of a batch's operands, at most: where they are read once, and where later
-stages are to find them in the first cache."""
-BATCH_FAR_BYTES, BATCH_FAR_LENGTH = 10 << 10, 64
-"""[bytes, elements; no command] Of a batch's operands that come from memory, which waits during
-later stages, at most; there longer rows are computed one by one."""
-NEAR_ROWS_BYTES, FEW_ROW_BYTES = 12 << 20, 1 << 10
-"""[bytes; no command] Operands and stored elements of more, in all, do not lie near. Batches of
-rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one, rows of few
-bytes only from twice as many."""
-BATCH_ELEMENTS = 1 << 17
-"""[elements; no command] In all, at least: smaller calls are served for all lengths at once."""
-BATCH_CHUNK, BATCH_JOBS = 1 << 15, 32
+BATCH_MOST_BYTES = 1 << 15
+"""[bytes; no command] Of a batch's operands, at most: later stages find them in the first cache."""
+BATCH_CHUNK, BATCH_JOBS = 1 << 15, 8
 """[elements, batches; no command] Of one chunk, at least, and batches that keep many threads
 busy."""
 
@@ -135,11 +125,9 @@ that are in registers at once, at most."""
 
 # -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `packed_rows`)
 
-GATHERED_ONCE, GATHERED = 32, 16
-"""[elements; no command] Of rows that are gathered, at most: where each element is picked up once,
-and where that happens for each stage."""
-GATHERED_BEFORE_BATCHES = 23
-"""[elements; no command] The same where longer rows can be computed by batches."""
+GATHERED_LONGEST = 32
+"""[elements; no command] Of rows that are gathered, at most: the error of two running sums grows
+with them."""
 PAIRED_BLOCK, PAIRED_COST = 8, 8
 """[elements, light operations; no command] Of a block, whose halves are added in pairs, and work
 of a body, at most, that is repeated for them."""
@@ -159,10 +147,9 @@ rows, at least."""
 PACKED_LONGEST_OF_HALF, PACKED_LONGEST_OF_FEW = 48, 128
 """[elements; no command] Of rows, at most, where columns are fewer than half of `PACKED_COLUMNS`,
 or fewer than these: longer rows fill vectors by themselves."""
-PACKED_STAGED, PACKED_ROW_BYTES = range(5, 33), 512
-"""[elements, bytes; no command] Of rows that are only met again by other stages, and of their
-packed operands, at most: beyond, transposing a row costs as much as joining the lanes of its
-sums."""
+PACKED_STAGED = range(9, 16)
+"""[elements; no command] Of rows that only later stages meet again: longer ones fill a vector by
+themselves, shorter ones are deinterleaved."""
 PACKED_ELEMENTS = 1 << 17
 """[elements; no command] In all, at least: smaller calls are served for all lengths at once."""
 PACKED_CHUNK, PACKED_RESULT, PACKED_JOBS = 1 << 19, 8, 32
@@ -225,13 +212,9 @@ elements are in the first caches."""
 FLATTENED_GROUPS = ((16, 64), (63, 16))
 """[columns, rows; no command] Columns at most, and how many rows are flattened into one: groups
 are whole vectors, a tile at most."""
-FLATTENED_COLUMNS, FLATTENED_PAIR = 64, 2
-"""[columns; no command] As many are met as fast by themselves; so few are as rows where two
-extremes are wanted, whose comparisons take longer than finding every second number."""
-FLATTENED_FAR_ELEMENTS, FLATTENED_FAR_COLUMNS = 1 << 22, 15
-"""[elements, columns; no command] With so many elements, which come from memory, columns are so
-many at most."""
-FLATTENED_COLUMN_ELEMENTS, FLATTENED_LEAST_GROUPS = 1 << 17, 16
+FLATTENED_COLUMNS = 64
+"""[columns; no command] As many are met as fast by themselves."""
+FLATTENED_COLUMN_ELEMENTS, FLATTENED_LEAST_GROUPS = 1 << 13, 16
 """[elements, groups; no command] In all, at least: smaller calls are served for all lengths at
 once."""
 

@@ -34,11 +34,6 @@ def goes_past(nest: LoopNest, results: int) -> bool:
     return results * sizes >= stream_bytes()
 
 
-def row_bytes(nest: LoopNest, length: int) -> int:
-    """Bytes of a row of all operands that are packed."""
-    return sum(length * conversion.bytes_of(desc.dtype) for desc in nest.loads if desc.picked)
-
-
 def is_same_outside(
     nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> bool:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
 from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
@@ -35,12 +33,6 @@ def batch_of(nest: LoopNest, *, small: bool = False) -> int:
 def moving_of(nest: LoopNest) -> list[TensorDesc]:
     """Loads that have a row of elements for each row."""
     return [desc for desc in nest.loads if INVARIANT not in (desc.access, desc.beside)]
-
-
-def moved_bytes(nest: LoopNest) -> int:
-    """Bytes of what is read and written for each element."""
-    stored = [desc for _, desc in nest.stores if desc.access != INVARIANT]
-    return sum(np.dtype(desc.dtype).itemsize for desc in [*moving_of(nest), *stored])
 
 
 def can_be_batched(nest: LoopNest) -> bool:

@@ -149,6 +149,6 @@ def test_small_calls_and_few_rows_stay_as_they_are() -> None:
         return schedule.invariant_loads if schedule else ()
 
     assert shared(4096, 257) == (1,)
-    assert not any((shared(100, 100), shared(15, 1 << 15), shared(1 << 14, 60)))
+    assert not any((shared(100, 80), shared(15, 1 << 15), shared(1 << 14, 15)))
     assert not shared(4096, 257, step=4)
     assert not shared(1 << 22, 1024)

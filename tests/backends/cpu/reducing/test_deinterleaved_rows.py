@@ -7,15 +7,14 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.scheduling import choose_reduction
-from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.chosen_schedules import preferred
 from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softmax
 
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return answers_of(choose_reduction, "choose_deinterleaved_rows", monkeypatch)
+    return preferred("deinterleaved", monkeypatch)
 
 
 @pytest.mark.parametrize("length", tuning.UNROLLED_LENGTHS)
@@ -54,7 +53,7 @@ def test_the_bits_are_those_of_other_forms(length: int, monkeypatch: pytest.Monk
     """Wherever the form ends: elements are added in the same order."""
     x = numbers(4099, length)
     laced = fuser.fuse(softmax, fallback="error")(x)
-    monkeypatch.setattr(tuning, "UNROLLED_COLUMN_ELEMENTS", 1 << 60)
+    monkeypatch.setattr(tuning, "MANY_ROWS_ELEMENTS", 1 << 60)
     fuser.clear_caches()
     np.testing.assert_array_equal(fuser.fuse(lambda x: softmax(x), fallback="error")(x), laced)
 

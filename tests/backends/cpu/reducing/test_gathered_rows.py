@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.scheduling import choose_reduction
-from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.chosen_schedules import preferred
 from tests.fuser.comparing import assert_same
 
 SUMS: dict[str, Any] = {
@@ -89,7 +88,7 @@ def test_more_rows_are_added_in_the_same_order(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of many rows, which other forms compute where these lie together, have their bits."""
-    chosen = answers_of(choose_reduction, "choose_deinterleaved_rows", monkeypatch)
+    chosen = preferred("deinterleaved", monkeypatch)
     fused = fuser.fuse((SUMS | OTHERS)[name], fallback="error")
     for length in (6, 7, 8):
         x, y = _rows(1, length, dtype, 1, 5000)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import row_batches
@@ -17,11 +16,11 @@ from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.chosen_schedules import preferred
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, normalised
-from tests.backends.cpu.schedules import GATHERED, PAIRWISE, batch, of_one_block
+from tests.backends.cpu.schedules import GATHERED, batch, of_one_block
 
 GENERATOR = np.random.default_rng(29)
 Function = Callable[..., Any]
@@ -45,8 +44,7 @@ def _integers(x: Any) -> Any:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arrays that are small enough for a test take this form; extents that were chosen."""
-    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    return answers_of(choose_reduction, "choose_row_batches", monkeypatch)
+    return preferred("batches", monkeypatch)
 
 
 def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:
@@ -171,7 +169,7 @@ def test_rows_of_one_block_keep_no_errors(
         emit_nest(module, nest, "k", schedule)
         texts.append(module.text())
     assert texts[1].count("\n") < texts[0].count("\n")
-    x = _numbers(4096, 300, bad=True)
+    x = _numbers(4096, 250, bad=True)
     sums = fuser.fuse(lambda x: np.sum(x, -1), fallback="error")
     short = sums(x)
     monkeypatch.setattr(choose_reduction, "is_short", lambda *_, **__: False)
@@ -182,7 +180,6 @@ def test_rows_of_one_block_keep_no_errors(
 
 def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places, truths and rows too long for the first cache are left to other forms."""
-    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
     store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
 
@@ -193,12 +190,11 @@ def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     total = nest("sum")
     assert row_batches.can_be_batched(total)
     assert not row_batches.can_be_batched(nest("argmax", "int64"))
-    short = of_one_block(batch(32))
+    preferred("batches", monkeypatch)
     for lengths, schedule in (
-        ((4096, 64), short), ((5462, 24), short), ((5700, 23), PAIRWISE),
-        ((4096, 1023), short), ((4096, 1024), batch(32)),
-        ((1000, 64), DEFAULT), ((100, 4096), DEFAULT), ((4096, 1 << 14), DEFAULT),
-        ((0, 64), DEFAULT), ((4096, 0), GATHERED),
+        ((4096, 64), of_one_block(batch(32))), ((4096, 257), of_one_block(batch(16))),
+        ((4096, 512), of_one_block(batch(16))), ((4096, 513), of_one_block(DEFAULT)),
+        ((100, 4096), DEFAULT), ((0, 64), DEFAULT), ((4096, 0), GATHERED),
     ):  # fmt: skip
         assert lay_out(total, lengths)[1].schedule == schedule, lengths
 

@@ -19,7 +19,6 @@ from tests.backends.cpu.schedules import (
     JOINED,
     ONLINE_JOINED,
     PAIRWISE,
-    batch,
     of_one_block,
     unrolled,
 )
@@ -36,12 +35,12 @@ def _nest(strategy: str, rank: int, reduced: int = 1) -> LoopNest:
 
 
 def test_schedules_follow_from_lengths() -> None:
-    """Short rows lie side by side, more by groups; few long rows and columns are cut."""
+    """Few short rows lie side by side, many are unrolled; few long rows and columns are cut."""
     row, column = _nest("row", 2), _nest("column", 2)
     cases = [
-        (row, (1000, 3), GATHERED), (row, (500, 32), PAIRWISE), (row, (400, 33), DEFAULT),
-        (row, (1000, 32), unrolled(2, whole=True)), (row, (1000, 33), unrolled(3)),
-        (row, (1000, 700), of_one_block(batch(16))), (row, (1000, 7000), DEFAULT),
+        (row, (1000, 3), GATHERED), (row, (100, 10), PAIRWISE), (row, (100, 64), DEFAULT),
+        (row, (500, 32), unrolled(2, whole=True, rows=32)), (row, (400, 33), unrolled(3, rows=32)),
+        (row, (1000, 700), of_one_block(DEFAULT)), (row, (1000, 7000), DEFAULT),
         (row, (2, 1 << 20), JOINED),
         (_nest("row", 1), (1 << 20,), JOINED), (_nest("row", 1), (3,), DEFAULT),
         (column, (64, 1 << 16), ONLINE_JOINED), (column, (1 << 16, 64), DEFAULT),
