@@ -21,7 +21,7 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
-from fuser.executor import planned_for, shared_nest
+from fuser.executor import is_read_only, planned_for, shared_nest
 from fuser.ir import dims, view_chains
 from fuser.ir.views import Chain
 from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Stage
@@ -116,7 +116,7 @@ class ReadyProgram(config.Standing):
             if first is then or np.may_share_memory(first, then):
                 return MISSED
         for place in self._written:
-            if not args[place].flags.writeable:
+            if is_read_only(args[place]):
                 return MISSED
         found = self.line(*args)
         if found is not MISSED:
@@ -350,7 +350,7 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False  # views that functions read are written for lengths that all calls share
     if not all(map(_is_plain, trace.leaves)):
         return False
-    if any(not call.arrays[trace.graph.parameters[place].name].flags.writeable
+    if any(is_read_only(call.arrays[trace.graph.parameters[place].name])
            for place, _, _ in trace.writes):  # fmt: skip
         return False
     made = [name for step in program.steps for name in step.stored]

@@ -33,6 +33,7 @@ from fuser.ir import opaque_calls
 from fuser.ir.function_table import plain_function
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import TABLE
+from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.reshapes import check_writable
@@ -95,6 +96,8 @@ class ElementLoop:
         Raises:
             NotTypedError: it is not in the language, or its kinds are not known.
         """
+        if not runs_element_loops():
+            raise NotTypedError("the backend of the arrays runs no loops over single elements")
         if self._tracing.errors.ignored():
             raise NotTypedError("errors of floating point are silenced around it")
         found = {name: env[name] for name in sorted(self._source.needed) if name in env}

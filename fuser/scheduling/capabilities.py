@@ -21,6 +21,8 @@ class Capabilities:
         stores_last: a loop nest of several outputs reads an element of all inputs before it writes
             any output there: then outputs may be inputs.
         each_stores_last: that holds of each loop nest of a kernel of several.
+        element_loops: loops over single elements have kernels (`fuser.element_loops`); else each
+            of their statements is an operation, or the plain function's.
     """
 
     complex_values: bool = False
@@ -29,3 +31,4 @@ class Capabilities:
     nested_reductions: bool = False
     stores_last: bool = False
     each_stores_last: bool = False
+    element_loops: bool = False

@@ -67,6 +67,12 @@ def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
         _traced_for.reset(before)
 
 
+def runs_element_loops() -> bool:
+    """Whether the backend that a function is traced for has kernels of loops over elements."""
+    found = _traced_for.get()
+    return found is None or found.capabilities.element_loops
+
+
 def _backend(leaves: Sequence[Any]) -> Backend | None:
     """The backend of the arguments; None where that cannot be told."""
     arrays = [leaf for leaf in leaves if type_has(leaf, "__cuda_array_interface__")]
