@@ -5,7 +5,7 @@ common colour vision tell apart; each variant also has its own marker. The heat 
 ColorBrewer's RdBu, safe for red-green blindness.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -165,10 +165,7 @@ def marker_of(kind: str, name: str, peers: list[str]) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Spell a time in the unit that fits: `0.12 µs`, `1.6 ms`, `2.3 s`."""
-    for unit, scale in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
-        if seconds < 999.5 * scale:
-            return f"{_three(seconds / scale)} {unit}"
-    return f"{_three(seconds)} s"
+    return _in_unit(seconds, {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9})
 
 
 def bytes_text(size: float) -> str:
@@ -182,10 +179,7 @@ def bytes_text(size: float) -> str:
 
 def count_text(count: float) -> str:
     """Spell a number of elements briefly: `64`, `4.1 k`, `16.8 M`."""
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= scale * 0.9995:
-            return f"{_three(count / scale)} {unit}"
-    return f"{_three(count)}"
+    return _in_unit(count, {"G": 1e9, "M": 1e6, "k": 1e3, "": 1}).rstrip()
 
 
 def ratio_text(ratio: float) -> str:
@@ -207,10 +201,14 @@ def percent_text(share: float) -> str:
 
 def rate_text(bytes_per_second: float) -> str:
     """Spell a rate in decimal units: `28.1 GB/s`, `56 kB/s`."""
-    for unit, scale in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if bytes_per_second >= scale * 0.9995:
-            return f"{_three(bytes_per_second / scale)} {unit}"
-    return f"{_three(bytes_per_second)} B/s"
+    return _in_unit(bytes_per_second, {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1})
+
+
+def _in_unit(value: float, units: Mapping[str, float]) -> str:
+    """Three digits in the first unit, the largest being first, of which it is 1 or more."""
+    fitting = (unit for unit, scale in units.items() if value >= scale * 0.9995)
+    unit = next(fitting, [*units][-1])
+    return f"{_three(value / units[unit])} {unit}"
 
 
 def _three(value: float) -> str:
