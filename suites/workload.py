@@ -222,19 +222,40 @@ def matrix_and_rows(count: int, low: float = -2.0, high: float = 2.0) -> MakeInp
     return make
 
 
-def normals(count: int) -> MakeInputs:
-    """Return a maker of `count` vectors of standard normal values."""
+def drawn(
+    how: Callable[..., Array], *bounds: float, shape: Callable[[int], Any] = int
+) -> Callable[..., Array]:
+    """Return a maker of one array.
+
+    Args:
+        how: `normal` or `uniform`.
+        bounds: of its values.
+        shape: given the number of elements, the array's shape; a vector of so many otherwise.
+    """
+    return lambda elements, dtype, generator: how(generator, shape(elements), dtype, *bounds)
+
+
+def square(elements: int, least: int = 1, axes: int = 2) -> tuple[int, ...]:
+    """Return the shape of a square or cube of about `elements` elements, at least so long."""
+    return (max(least, round(elements ** (1 / axes))),) * axes
+
+
+def given(*parts: Any) -> MakeInputs:
+    """Return a maker of arguments: arrays as their makers draw them, and numbers as they are."""
 
     def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return tuple(normal(generator, elements, dtype) for _ in range(count))
+        return tuple(
+            part(elements, dtype, generator) if callable(part) else part for part in parts
+        )
 
     return make
+
+
+def normals(count: int) -> MakeInputs:
+    """Return a maker of `count` vectors of standard normal values."""
+    return given(*[drawn(normal)] * count)
 
 
 def uniforms(*ranges: tuple[float, float]) -> MakeInputs:
     """Return a maker of one vector for each (low, high) range."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return tuple(uniform(generator, elements, dtype, low, high) for low, high in ranges)
-
-    return make
+    return given(*(drawn(uniform, low, high) for low, high in ranges))

@@ -1,5 +1,6 @@
 """Element loops: dynamic programming, factorisations and checksums, written element by element."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ from fuser.suites.workload import (
     Array,
     MakeInputs,
     Workload,
+    drawn,
+    given,
     normal,
     side,
     sizes_of,
+    square,
     uniform,
 )
 
@@ -182,11 +186,6 @@ def _sparse(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
     )
 
 
-def _square(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    length = max(3, side(elements))
-    return uniform(generator, (length, length), dtype, 0.0, 1.0), 3
-
-
 def _tall(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     columns = side(max(1, elements // 2))
     noise = uniform(generator, (2 * columns, columns), dtype, 0.0, 1.0)
@@ -228,7 +227,8 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 262_144, 2_097_152), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
-        "seidel_2d", FAMILY, "nine points averaged in place", seidel_2d, _square,
+        "seidel_2d", FAMILY, "nine points averaged in place", seidel_2d,
+        given(drawn(uniform, 0.0, 1.0, shape=partial(square, least=3)), 3),
         sizes=sizes_of(2_500, 22_500, 90_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(

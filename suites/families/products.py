@@ -7,11 +7,13 @@ import numpy as np
 from fuser.suites.workload import (
     Arguments,
     Array,
-    MakeInputs,
     Workload,
+    drawn,
+    given,
     normal,
     side,
     sizes_of,
+    square,
     uniform,
 )
 
@@ -101,11 +103,6 @@ def _layers(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
     )
 
 
-def _heads(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    shape = (max(1, elements // 64), 64)
-    return tuple(normal(generator, shape, dtype) for _ in range(3))
-
-
 def _block(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     rows = max(1, elements // 64)
     return (
@@ -119,33 +116,15 @@ def _samples(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generat
     return (uniform(generator, (4 * columns, columns), dtype, 0.0, 1.0),)
 
 
-def _matrix(vectors_before: int, vectors_after: int, *numbers: float) -> MakeInputs:
-    """Return a maker of the numbers and a square matrix amid so many vectors."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        count = side(elements)
-        vectors = [
-            uniform(generator, count, dtype, 0.0, 1.0)
-            for _ in range(vectors_before + vectors_after)
-        ]
-        matrix = uniform(generator, (count, count), dtype, 0.0, 1.0)
-        return (*numbers, *vectors[:vectors_before], matrix, *vectors[vectors_before:])
-
-    return make
+SQUARE, VECTOR = drawn(uniform, 0.0, 1.0, shape=square), drawn(uniform, 0.0, 1.0, shape=side)
 
 
-def _two(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    count = side(elements)
-    a, b = (uniform(generator, (count, count), dtype, 0.0, 1.0) for _ in range(2))
-    return 1.5, 1.2, a, b, uniform(generator, count, dtype, 0.0, 1.0)
+def _half(elements: int) -> tuple[int, int]:
+    return side(elements), max(1, side(elements) // 2)
 
 
-def _rank(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    count = side(elements)
-    return (
-        1.5, 1.2, uniform(generator, (count, max(1, count // 2)), dtype, 0.0, 1.0),
-        uniform(generator, (count, count), dtype, 0.0, 1.0),
-    )
+def _words(elements: int) -> tuple[int, int]:
+    return max(1, elements // 64), 64
 
 
 DOUBLE = ("float64",)
@@ -156,7 +135,8 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 262_144, 2_097_152), dtypes=("float32",), tolerance_eps=512,
     ),
     Workload(
-        "attention_head", FAMILY, "scores, softmax, mean", attention_head, _heads,
+        "attention_head", FAMILY, "scores, softmax, mean", attention_head,
+        given(*[drawn(normal, shape=_words)] * 3),
         sizes=sizes_of(4_096, 32_768, 131_072), dtypes=("float32",), tolerance_eps=512,
     ),
     Workload(
@@ -172,23 +152,27 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 262_144, 1_048_576), dtypes=DOUBLE, tolerance_eps=1024,
     ),
     Workload(
-        "mvt", FAMILY, "a matrix and its transpose", mvt, _matrix(4, 0), sizes=MATRIX,
+        "mvt", FAMILY, "a matrix and its transpose", mvt, given(*[VECTOR] * 4, SQUARE),
+        sizes=MATRIX,
         dtypes=DOUBLE, tolerance_eps=512,
     ),
     Workload(
-        "gemver", FAMILY, "two outer products, two others", gemver, _matrix(0, 6, 1.5, 1.2),
+        "gemver", FAMILY, "two outer products, two others", gemver,
+        given(1.5, 1.2, SQUARE, *[VECTOR] * 6),
         sizes=MATRIX, dtypes=DOUBLE, tolerance_eps=512,
     ),
     Workload(
-        "atax", FAMILY, "there and back", atax, _matrix(0, 1), sizes=MATRIX, dtypes=DOUBLE,
+        "atax", FAMILY, "there and back", atax, given(SQUARE, VECTOR), sizes=MATRIX, dtypes=DOUBLE,
         tolerance_eps=512,
     ),
     Workload(
-        "gesummv", FAMILY, "two matrices, one vector", gesummv, _two, sizes=MATRIX, dtypes=DOUBLE,
+        "gesummv", FAMILY, "two matrices, one vector", gesummv,
+        given(1.5, 1.2, SQUARE, SQUARE, VECTOR), sizes=MATRIX, dtypes=DOUBLE,
         tolerance_eps=512,
     ),
     Workload(
-        "syrk", FAMILY, "a triangle, row by row", syrk, _rank,
+        "syrk", FAMILY, "a triangle, row by row", syrk,
+        given(1.5, 1.2, drawn(uniform, 0.0, 1.0, shape=_half), SQUARE),
         sizes=sizes_of(4_096, 22_500, 90_000), dtypes=DOUBLE, tolerance_eps=512,
     ),
 )

@@ -1,5 +1,6 @@
 """Recurrences: each value needs the one before, so that no operation on whole arrays says it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ from fuser.suites.workload import (
     Array,
     MakeInputs,
     Workload,
+    drawn,
+    given,
     normal,
     side,
     sizes_of,
+    square,
     uniform,
 )
 
@@ -119,15 +123,6 @@ def deriche_rows(image: Array, decay: float) -> Any:
     return forth + back
 
 
-def _series(*numbers: float) -> MakeInputs:
-    """Return a maker of one vector, and the numbers."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return (normal(generator, elements, dtype), *numbers)
-
-    return make
-
-
 def _filtered(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     taps, poles = np.array([0.2, 0.4, 0.2], dtype), np.array([-0.5, 0.3], dtype)
     return normal(generator, elements, dtype), taps, poles
@@ -147,36 +142,21 @@ def _systems(columns: bool) -> MakeInputs:
     return make
 
 
-def _polynomial(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return normal(generator, 24, dtype), uniform(generator, elements, dtype, -1.0, 1.0)
-
-
-def _rates(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    rate = uniform(generator, elements, dtype, 1.5, 2.9)
-    return rate, uniform(generator, elements, dtype, 0.2, 0.8), 100
-
-
 def _toeplitz(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     lags = np.arange(1, side(elements) + 1)
     return ((0.5 ** lags + uniform(generator, lags.shape, dtype, 0.0, 1e-3)).astype(dtype),)
 
 
-def _image(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    length = max(2, side(elements))
-    return uniform(generator, (length, length), dtype, 0.0, 1.0), 0.6
-
-
 DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
-        "garch", FAMILY, "variances that remember", garch, _series(0.1, 0.1, 0.8),
+        "garch", FAMILY, "variances that remember", garch, given(drawn(normal), 0.1, 0.1, 0.8),
         sizes=sizes_of(2_000, 50_000, 500_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
         "exponential_smoothing", FAMILY, "a level follows a series", exponential_smoothing,
-        _series(0.3), sizes=sizes_of(2_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=64,
+        given(drawn(normal), 0.3),
+        sizes=sizes_of(2_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
         "biquad", FAMILY, "a second-order filter", biquad, _filtered,
@@ -191,12 +171,14 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 262_144, 1_048_576), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
-        "horner", FAMILY, "a polynomial with an array of coefficients", horner, _polynomial,
+        "horner", FAMILY, "a polynomial with an array of coefficients", horner,
+        given(drawn(normal, shape=lambda _: 24), drawn(uniform, -1.0, 1.0)),
         sizes=sizes_of(4_000, 200_000, 2_000_000), dtypes=("float64", "float32"),
         tolerance_eps=64,
     ),
     Workload(
-        "logistic_map", FAMILY, "r x (1 - x), a hundred times", logistic_map, _rates,
+        "logistic_map", FAMILY, "r x (1 - x), a hundred times", logistic_map,
+        given(drawn(uniform, 1.5, 2.9), drawn(uniform, 0.2, 0.8), 100),
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=512,
     ),
     Workload(
@@ -204,7 +186,8 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 1_000_000, 4_000_000), dtypes=DOUBLE, tolerance_eps=4096,
     ),
     Workload(
-        "deriche_rows", FAMILY, "recursive smoothing along rows", deriche_rows, _image,
+        "deriche_rows", FAMILY, "recursive smoothing along rows", deriche_rows,
+        given(drawn(uniform, 0.0, 1.0, shape=partial(square, least=2)), 0.6),
         sizes=sizes_of(4_096, 262_144, 1_048_576), dtypes=DOUBLE, tolerance_eps=64,
     ),
 )

@@ -8,6 +8,8 @@ from fuser.suites.workload import (
     Arguments,
     Array,
     Workload,
+    drawn,
+    given,
     normal,
     rows_of,
     sizes_of,
@@ -81,13 +83,8 @@ def scattered_forces(position: Array, first: Array, second: Array) -> Any:
     return force
 
 
-def _vector(low: float, high: float, *numbers: Any) -> Any:
-    """Return a maker of one vector, and the numbers."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return (uniform(generator, max(40, elements), dtype, low, high), *numbers)
-
-    return make
+def _all(elements: int) -> int:
+    return max(40, elements)
 
 
 def _table(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -105,36 +102,28 @@ def _sentences(elements: int, dtype: "np.dtype[Any]", generator: np.random.Gener
     return table, generator.integers(0, words, (max(1, words // 4), 16))
 
 
-def _weighted(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (
-        uniform(generator, elements, dtype, 0.0, 1.0),
-        uniform(generator, elements, dtype, 0.5, 1.5), 100,
-    )
-
-
 def _springs(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     ends = generator.integers(0, elements, (2, 2 * elements))
     return normal(generator, elements, dtype), ends[0], ends[1]
-
-
-def _all(elements: int) -> int:
-    return max(40, elements)
 
 
 DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
         "cumulative_share", FAMILY, "a running sum, normalised", cumulative_share,
-        _vector(0.0, 1.0), sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
+        given(drawn(uniform, 0.0, 1.0, shape=_all)),
+        sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
         reduced=_all, growth="root",
     ),
     Workload(
         "moving_average", FAMILY, "differences of a running sum", moving_average,
-        _vector(0.0, 1.0, 25), sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
+        given(drawn(uniform, 0.0, 1.0, shape=_all), 25),
+        sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
         reduced=lambda elements: elements * elements, growth="root",
     ),
     Workload(
-        "drawdown", FAMILY, "below the highest so far", drawdown, _vector(-0.01, 0.0101),
+        "drawdown", FAMILY, "below the highest so far", drawdown,
+        given(drawn(uniform, -0.01, 0.0101, shape=_all)),
         sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE, reduced=_all, growth="root",
         tolerance_eps=8192,
     ),
@@ -152,11 +141,13 @@ WORKLOADS = (
     ),
     Workload(
         "masked_mean", FAMILY, "mean and spread above a bound", masked_mean,
-        _vector(-1.0, 1.0, 0.2), sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
+        given(drawn(uniform, -1.0, 1.0, shape=_all), 0.2),
+        sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE,
         reduced=_all,
     ),
     Workload(
-        "weighted_histogram", FAMILY, "weights summed by bin", weighted_histogram, _weighted,
+        "weighted_histogram", FAMILY, "weights summed by bin", weighted_histogram,
+        given(drawn(uniform, 0.0, 1.0), drawn(uniform, 0.5, 1.5), 100),
         sizes=sizes_of(16_000, 1_000_000, 8_000_000), dtypes=DOUBLE, reduced=_all, growth="root",
     ),
     Workload(

@@ -1,5 +1,6 @@
 """Iterative solvers: loops that end when the data says so."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,12 @@ from fuser.suites.workload import (
     Arguments,
     Array,
     Workload,
+    drawn,
+    given,
     normal,
     side,
     sizes_of,
+    square,
     uniform,
 )
 
@@ -143,10 +147,6 @@ def clip_by_norm(gradient: Array, most: float) -> Any:
     return gradient
 
 
-def _positive(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return uniform(generator, elements, dtype, 0.5, 4.0), 1e-6
-
-
 def _dominant(
     elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
 ) -> tuple[Array, Array]:
@@ -165,30 +165,10 @@ def _symmetric(elements: int, dtype: "np.dtype[Any]", generator: np.random.Gener
     return matrix, uniform(generator, len(matrix), dtype, 0.5, 1.0), 1e-11, 200
 
 
-def _sources(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    length = max(3, side(elements))
-    return normal(generator, (length, length), dtype), 1e-10, 200
-
-
-def _targets(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return normal(generator, elements, dtype), uniform(generator, elements, dtype, 0.5, 1.5), 40
-
-
 def _points(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     count = max(8, elements // 2)
     points = normal(generator, (count, 2), dtype)
     return points, points[:8].copy(), 6
-
-
-def _plane(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (
-        uniform(generator, elements, dtype, -2.0, 0.6),
-        uniform(generator, elements, dtype, -1.2, 1.2), 40,
-    )
-
-
-def _gradient(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return normal(generator, elements, dtype), 1.0
 
 
 def _all(elements: int) -> int:
@@ -198,7 +178,8 @@ def _all(elements: int) -> int:
 DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
-        "newton_cube_root", FAMILY, "Newton until nothing moves", newton_cube_root, _positive,
+        "newton_cube_root", FAMILY, "Newton until nothing moves", newton_cube_root,
+        given(drawn(uniform, 0.5, 4.0), 1e-6),
         sizes=sizes_of(4_000, 400_000, 4_000_000), dtypes=DOUBLE, tolerance_eps=SETTLED,
     ),
     Workload(
@@ -214,11 +195,13 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 1_048_576, 4_194_304), dtypes=DOUBLE, tolerance_eps=SETTLED,
     ),
     Workload(
-        "poisson", FAMILY, "a plane, until no point moves", poisson, _sources,
+        "poisson", FAMILY, "a plane, until no point moves", poisson,
+        given(drawn(normal, shape=partial(square, least=3)), 1e-10, 200),
         sizes=sizes_of(4_096, 65_536, 1_048_576), dtypes=DOUBLE, tolerance_eps=SETTLED,
     ),
     Workload(
-        "line_search", FAMILY, "descent, steps halved until they help", line_search, _targets,
+        "line_search", FAMILY, "descent, steps halved until they help", line_search,
+        given(drawn(normal), drawn(uniform, 0.5, 1.5), 40),
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=SETTLED,
         reduced=_all,
     ),
@@ -228,11 +211,12 @@ WORKLOADS = (
         reduced=_all, reference="same",
     ),
     Workload(
-        "escape_time", FAMILY, "Mandelbrot's set with an early end", escape_time, _plane,
+        "escape_time", FAMILY, "Mandelbrot's set with an early end", escape_time,
+        given(drawn(uniform, -2.0, 0.6), drawn(uniform, -1.2, 1.2), 40),
         sizes=sizes_of(4_000, 200_000, 2_000_000), dtypes=DOUBLE,
     ),
     Workload(
-        "clip_by_norm", FAMILY, "a gradient cut to a norm", clip_by_norm, _gradient,
+        "clip_by_norm", FAMILY, "a gradient cut to a norm", clip_by_norm, given(drawn(normal), 1.0),
         sizes=sizes_of(4_000, 1_000_000, 8_000_000), dtypes=("float64", "float32"),
         reduced=_all,
     ),

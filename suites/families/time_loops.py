@@ -1,5 +1,6 @@
 """Time loops: the same step over and over on arrays, as a program around its kernels."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,12 @@ from fuser.suites.workload import (
     Array,
     MakeInputs,
     Workload,
+    drawn,
+    given,
     normal,
     side,
     sizes_of,
+    square,
     uniform,
 )
 
@@ -137,22 +141,16 @@ def n_body(position: Array, velocity: Array, mass: Array, dt: float, steps: int)
     return position, velocity
 
 
-def _lines(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    count = max(3, elements)
-    return normal(generator, count, dtype), normal(generator, count, dtype), STEPS
-
-
 def _planes(
     count: int, *numbers: Any, low: float = 0.0, high: float = 1.0, axes: int = 2
 ) -> MakeInputs:
     """Return a maker of `count` square or cubic arrays, at least 3 long, and the numbers."""
+    shape = partial(square, least=3, axes=axes)
+    return given(*[drawn(uniform, low, high, shape=shape)] * count, *numbers)
 
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        length = max(3, round(elements ** (1 / axes)))
-        arrays = (uniform(generator, (length,) * axes, dtype, low, high) for _ in range(count))
-        return (*arrays, *numbers)
 
-    return make
+def _line(elements: int) -> int:
+    return max(3, elements)
 
 
 def _driven(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -163,10 +161,6 @@ def _driven(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
 def _board(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     length = max(3, side(elements))
     return (generator.random((length, length)) < 0.35).astype(dtype), EVEN
-
-
-def _ring(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return uniform(generator, max(3, elements), dtype, 0.0, 1.0), 0.6, STEPS
 
 
 def _bodies(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -180,7 +174,8 @@ def _bodies(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
 DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
-        "jacobi_1d", FAMILY, "two vectors smooth each other", jacobi_1d, _lines,
+        "jacobi_1d", FAMILY, "two vectors smooth each other", jacobi_1d,
+        given(*[drawn(normal, shape=_line)] * 2, STEPS),
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
@@ -214,7 +209,8 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 262_144, 4_194_304), dtypes=("uint8",),
     ),
     Workload(
-        "advection_upwind", FAMILY, "a profile carried round a ring", advection_upwind, _ring,
+        "advection_upwind", FAMILY, "a profile carried round a ring", advection_upwind,
+        given(drawn(uniform, 0.0, 1.0, shape=_line), 0.6, STEPS),
         sizes=sizes_of(4_000, 200_000, 2_000_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
