@@ -1,11 +1,13 @@
 """Constants of the CPU backend that were found by measuring, in one table.
 
-Below each stands, in brackets, its unit and the command that measures it, then what it means. "no
-command" says that it cannot be measured by a command yet: it was found by timing kernels by hand,
-on a 2.5 GHz processor with 512-bit vectors and 32 KB, 1 MB and 32 MB of caches, or on an EPYC with
-256-bit ones. What can be read from the machine is read: features, threads, the size of the last
-cache (`machine.target`). Constants that change the order of a sum must not depend on the machine:
-the same program has the same bits everywhere.
+Below each stands, in brackets, its unit and what measures it, then what it means. Names are those
+of workloads: `fuser-bench tune --preset rows --constant NAME --value V --value W … WORKLOAD …` (or
+another preset that has them) times the kernels under each value, beside the present one. "no
+command" says that a whole process is needed, or that the order of sums, not time, decides. First
+values were found on a 2.5 GHz processor with 512-bit vectors and 32 KB, 1 MB and 32 MB of caches,
+or on an EPYC with 256-bit ones. What can be read from the machine is read: features, threads, the
+size of the last cache (`machine.target`). Constants that change the order of a sum must not depend
+on the machine: the same program has the same bits everywhere.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from __future__ import annotations
 
 POOLED_BYTES = 1 << 18
 """[bytes; no command] Arrays of this size and more come from the output pool. The C library gives
-memory back to the system when more than twice the largest block lies unused at its end, so that
-the page faults of two results of this size cost ten times what writing them does."""
+memory back to the system when more than twice the largest block lies unused at its end, so that the
+page faults of two results of this size cost ten times what writing them does."""
 THREAD_NS = 7_500
 """[ns; no command] Estimated work for which it is worth having a thread."""
 PARALLEL_NS = 2 * THREAD_NS
@@ -23,22 +25,22 @@ PARALLEL_NS = 2 * THREAD_NS
 BRIEF_NS = 100_000
 """[ns; no command] Work below this is brief: workers that sleep are not woken for it alone."""
 CHUNK_NS = THREAD_NS / 4
-"""[ns; no command] Estimated work of one chunk, at least: taking it costs a fiftieth of that, and
-a caller that has finished waits for what a late helper has begun."""
+"""[ns; axpy row_mean] Estimated work of one chunk, at least: taking it costs a fiftieth of that,
+and a caller that has finished waits for what a late helper has begun."""
 LEAST_CHUNK, MOST_CHUNK = 1 << 10, 1 << 14
-"""[elements; no command] Of one chunk: pages are read to their end, and the second cache holds the
-operands."""
+"""[elements; axpy row_mean] Of one chunk: pages are read to their end, and the second cache holds
+the operands."""
 MANY_CHUNKS = 256
-"""[chunks; no command] Work of many chunks is cut into about so many, so that prefetching is not
+"""[chunks; axpy row_mean] Work of many chunks is cut into about so many, so that prefetching is not
 begun anew too often."""
 MOST_ROW_CHUNK = 1 << 16
-"""[elements; no command] Of one chunk of rows, at most: 16 M in rows of 257 are added 1.05 to 1.2
-times as fast as by a quarter of that."""
+"""[elements; axpy row_mean] Of one chunk of rows, at most: 16 M in rows of 257 are added 1.05 to
+1.2 times as fast as by a quarter of that."""
 BYTE_NS, LIGHT_NS, REDUCED_NS = 0.017, 0.012, 0.03
-"""[ns an element on one thread; no command] A byte moved; on four bytes a light operation (the unit
-of `fuser.ir.costs`), and a light one of a reduction."""
+"""[ns an element on one thread; axpy row_mean] A byte moved; on four bytes a light operation (the
+unit of `fuser.ir.costs`), and a light one of a reduction."""
 APART = 4
-"""[factor; no command] Elements that lie apart are picked one by one, which costs so many
+"""[factor; axpy row_mean] Elements that lie apart are picked one by one, which costs so many
 times."""
 CHAIN_CHUNKS = 256
 """[chunks; no command] Row blocks of nests that run by turns are shared out in so many at most."""
@@ -46,23 +48,28 @@ CHAIN_CHUNKS = 256
 # -- one pass over elements (`flattened_loops`, `invariant_columns`, `packing`, `wrappers`) ----
 
 FLATTENED_LONGEST, FLATTENED_ELEMENTS = 16, 2048
-"""[elements; no command] The longest innermost loop that is flattened, and the least elements in
-all for which that matters."""
+"""[elements; bias_add standardise colour_conversion] The longest innermost loop that is flattened,
+and the least elements in all for which that matters."""
 FLATTENED_TILE = 512
-"""[elements; no command] Computed as one row: scratch memory stays in the first cache."""
+"""[elements; bias_add standardise colour_conversion] Computed as one row: scratch memory stays in
+the first cache."""
 FLATTENED_ROWS = 2
-"""[rows; no command] Of one tile, at least, where a row has two loops."""
+"""[rows; bias_add standardise colour_conversion] Of one tile, at least, where a row has two
+loops."""
 FLATTENED_COPIED = 8
-"""[elements; no command] Copied in one iteration."""
+"""[elements; bias_add standardise colour_conversion] Copied in one iteration."""
 INVARIANT_TILE, INVARIANT_KEPT = 1024, 4
-"""[columns, values; no command] Columns of one tile, and values that are kept of each, at most."""
+"""[columns, values; bias_add standardise colour_conversion] Columns of one tile, and values that
+are kept of each, at most."""
 INVARIANT_COLUMNS, INVARIANT_ROWS = 16, 16
-"""[columns, rows; no command] At least, for loop-invariant values; rows of one chunk."""
+"""[columns, rows; bias_add standardise colour_conversion] At least, for loop-invariant values; rows
+of one chunk."""
 INVARIANT_ELEMENTS = 1 << 13
-"""[elements; no command] In all, at least, for loop-invariant values: smaller calls are served for
-all lengths at once."""
+"""[elements; bias_add standardise colour_conversion] In all, at least, for loop-invariant values:
+smaller calls are served for all lengths at once."""
 STREAMED_VECTORS = 8
-"""[vectors; no command] Rows that are shorter are not worth aligning for streaming stores."""
+"""[vectors; bias_add standardise colour_conversion] Rows that are shorter are not worth aligning
+for streaming stores."""
 
 # -- what rows cost (`row_costs`, `choose_reduction`) -------------------------------------------
 
@@ -75,13 +82,13 @@ ROW_COSTS = {
     "deinterleaved": (5, 3, 6, 13, 65, 379, 5, 167, 5, 218),
 }
 """[hundredths of a nanosecond; `python tools/row_costs.py`] By the way to run rows, what one takes
-of: a stage; a load and a store of a vector (of gathered and deinterleaved rows, of an element);
-a light operation, a root and a heavy function on a vector; a reduction's lanes; a light operation,
-a root and a heavy function on results. Orders of sums hang on them: they are the same on every
+of: a stage; a load and a store of a vector (of gathered and deinterleaved rows, of an element); a
+light operation, a root and a heavy function on a vector; a reduction's lanes; a light operation, a
+root and a heavy function on results. Orders of sums hang on them: they are the same on every
 machine."""
 MANY_ROWS_ELEMENTS = 1 << 13
-"""[elements; no command] In all, at least, for kernels that know the length of a row: smaller calls
-are served for all lengths at once."""
+"""[elements; row_mean softmax] In all, at least, for kernels that know the length of a row: smaller
+calls are served for all lengths at once."""
 
 # -- rows in unrolled vectors (`unrolled_rows`) ------------------------------------------------
 
@@ -89,39 +96,41 @@ UNROLLED_VECTORS, UNROLLED_HEAVY_VECTORS, UNROLLED_COST = 16, 8, 160
 """[vectors, vectors, light operations; no command] Of a row, of one with heavy functions, and work
 of one row, at most: all of it is written out, and takes its time to compile."""
 UNROLLED_CHUNK = 1 << 14
-"""[elements; no command] Of one chunk."""
+"""[elements; softmax row_variance] Of one chunk."""
 
 # -- transposed row batches (`row_batches`) ----------------------------------------------------
 
 BATCH_BYTES, SMALL_BATCH_BYTES = 128, 64
-"""[bytes; no command] Of one value of every row of a batch, and of one where twice as many rows
-are too long. What follows from a batch's results waits for all of them: a short time for so
-many."""
+"""[bytes; row_variance softmax] Of one value of every row of a batch, and of one where twice as
+many rows are too long. What follows from a batch's results waits for all of them: a short time for
+so many."""
 BATCH_MOST_BYTES = 1 << 15
-"""[bytes; no command] Of a batch's operands, at most: later stages find them in the first cache."""
+"""[bytes; row_variance softmax] Of a batch's operands, at most: later stages find them in the first
+cache."""
 BATCH_CHUNK, BATCH_JOBS = 1 << 15, 8
-"""[elements, batches; no command] Of one chunk, at least, and batches that keep many threads
-busy."""
+"""[elements, batches; row_variance softmax] Of one chunk, at least, and batches that keep many
+threads busy."""
 
 
 # -- rows one by one (`row_reduction`, `row_places`) -------------------------------------------
 
 ROW_UNROLL, COLUMN_UNROLL = ((6, 4), (24, 2)), ((60, 4),)
-"""[light operations, vectors; no command] Most work of one element, and vectors of an
-iteration."""
+"""[light operations, vectors; row_mean row_argmax layer_norm] Most work of one element, and vectors
+of an iteration."""
 RUNNING_REGISTERS = 16
-"""[registers; no command] That running values of the vectors of an iteration may take."""
+"""[registers; row_mean row_argmax layer_norm] That running values of the vectors of an iteration
+may take."""
 ROW_BLOCK, NARROW_ROW_BLOCK = 12, 15
 """[vectors; no command] Of doubles that are added plainly before their sum is added with its
 rounding error, and of narrower numbers: they have twice the lanes, so that NumPy's sums are less
 exact."""
 DIVIDED_VECTORS = 2
-"""[vectors; no command] Of an iteration, at most, where elements are divided: a quotient's steps
-take registers."""
+"""[vectors; row_mean row_argmax layer_norm] Of an iteration, at most, where elements are divided: a
+quotient's steps take registers."""
 PLACES_BLOCK, PLACES_VECTORS, PLACES_AT_ONCE = 16, 4, 8
-"""[iterations, vectors, vectors; no command] Between two looks at what extreme was found; native
-vectors of an iteration: a maximum takes as many cycles as this many loads; native vectors of a row
-that are in registers at once, at most."""
+"""[iterations, vectors, vectors; row_mean row_argmax layer_norm] Between two looks at what extreme
+was found; native vectors of an iteration: a maximum takes as many cycles as this many loads; native
+vectors of a row that are in registers at once, at most."""
 
 # -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `packed_rows`)
 
@@ -129,32 +138,33 @@ GATHERED_LONGEST = 32
 """[elements; no command] Of rows that are gathered, at most: the error of two running sums grows
 with them."""
 PAIRED_BLOCK, PAIRED_COST = 8, 8
-"""[elements, light operations; no command] Of a block, whose halves are added in pairs, and work
-of a body, at most, that is repeated for them."""
+"""[elements, light operations; no command] Of a block, whose halves are added in pairs, and work of
+a body, at most, that is repeated for them."""
 GATHERED_CHAINS = 4
-"""[sums; no command] Of other bodies, where rows have a block of elements."""
+"""[sums; pairwise_distance row_variance] Of other bodies, where rows have a block of elements."""
 GATHERED_LANES = 8
-"""[lanes; no command] For which addresses of elements at unknown strides stay in registers, at
-most."""
+"""[lanes; pairwise_distance row_variance] For which addresses of elements at unknown strides stay
+in registers, at most."""
 DEINTERLEAVED_OPERANDS = 4
-"""[operands; no command] That are deinterleaved, at most."""
+"""[operands; pairwise_distance row_variance] That are deinterleaved, at most."""
 PACKED_BYTES, PACKED_LANES, PACKED_OPERANDS = 1 << 16, 64, 4
-"""[bytes, lanes, operands; no command] Of one packed operand, at most: a tile stays in the second
-cache; columns of one vector, at most; operands that are packed, at most."""
+"""[bytes, lanes, operands; pairwise_distance row_variance] Of one packed operand, at most: a tile
+stays in the second cache; columns of one vector, at most; operands that are packed, at most."""
 PACKED_OUTER, PACKED_INNER = 16, 4
-"""[iterations, columns; no command] A packed operand is met so often, at least, and has so many
-rows, at least."""
+"""[iterations, columns; pairwise_distance row_variance] A packed operand is met so often, at least,
+and has so many rows, at least."""
 PACKED_LONGEST_OF_HALF, PACKED_LONGEST_OF_FEW = 48, 128
-"""[elements; no command] Of rows, at most, where columns are fewer than half of `PACKED_COLUMNS`,
-or fewer than these: longer rows fill vectors by themselves."""
+"""[elements; pairwise_distance row_variance] Of rows, at most, where columns are fewer than half of
+`PACKED_COLUMNS`, or fewer than these: longer rows fill vectors by themselves."""
 PACKED_STAGED = range(9, 16)
-"""[elements; no command] Of rows that only later stages meet again: longer ones fill a vector by
-themselves, shorter ones are deinterleaved."""
+"""[elements; pairwise_distance row_variance] Of rows that only later stages meet again: longer ones
+fill a vector by themselves, shorter ones are deinterleaved."""
 PACKED_ELEMENTS = 1 << 17
-"""[elements; no command] In all, at least: smaller calls are served for all lengths at once."""
+"""[elements; pairwise_distance row_variance] In all, at least: smaller calls are served for all
+lengths at once."""
 PACKED_CHUNK, PACKED_RESULT, PACKED_JOBS = 1 << 19, 8, 32
-"""[elements, elements, chunks; no command] Of one chunk, at least; as many as a result counts for;
-chunks that keep many threads busy."""
+"""[elements, elements, chunks; pairwise_distance row_variance] Of one chunk, at least; as many as a
+result counts for; chunks that keep many threads busy."""
 PACKED_COLUMNS = 64
 """[columns; no command] Enough for whatever is computed at a time; packed columns are cut at
 multiples of so many."""
@@ -162,14 +172,14 @@ PACKED_SHORT, PACKED_BRIEF = 8, 16
 """[elements; no command] Rows of fewer are added one by one, as NumPy does; rows of fewer are one
 block of chains: no more is added in a row than NumPy adds."""
 PACKED_CHAINS, PACKED_CHAINED_COST = 4, 8
-"""[chains, light operations; no command] Of one block, and work of a body, at most, whose code is
-worth repeating for them."""
+"""[chains, light operations; pairwise_distance row_variance] Of one block, and work of a body, at
+most, whose code is worth repeating for them."""
 PACKED_BLOCK, PACKED_DOUBLED, PACKED_UNCHAINED_BLOCK = 8, (32, 64), 2
-"""[elements; no command] Of one block, and by the length of a row how often that is doubled:
-errors are at most as large as those of NumPy's chains; of one block without chains."""
+"""[elements; no command] Of one block, and by the length of a row how often that is doubled: errors
+are at most as large as those of NumPy's chains; of one block without chains."""
 PACKED_GROUPS = ((4, 2), (2, 2), (4, 1), (2, 1), (1, 4), (1, 2), (1, 1))
-"""[iterations, vectors; no command] Outer iterations of one group, and native vectors beside each
-other: what registers hold."""
+"""[iterations, vectors; pairwise_distance row_variance] Outer iterations of one group, and native
+vectors beside each other: what registers hold."""
 WIDE_REGISTER_BYTES = 64
 """[bytes; no command] Of vectors from which on there are twice as many registers."""
 
@@ -179,83 +189,89 @@ UNROLLED_LENGTHS, UNROLLED_COLUMN_COST = range(2, 9), 120
 """[elements, light operations; no command] Of columns, and of interleaved rows, whose loop is
 unrolled, and work of one, at most: all of it is written out, and takes its time to compile."""
 UNROLLED_LIGHT_COST = 16
-"""[light operations; no command] Work of a column up to which two vectors of columns are computed
-at a time."""
+"""[light operations; column_mean column_variance batch_norm] Work of a column up to which two
+vectors of columns are computed at a time."""
 UNROLLED_COLUMNS, UNROLLED_COLUMN_ELEMENTS, UNROLLED_COLUMN_CHUNK = 64, 1 << 12, 1 << 13
-"""[columns, elements, elements; no command] Columns and elements in all, at least, and of one
-chunk."""
+"""[columns, elements, elements; column_mean column_variance batch_norm] Columns and elements in
+all, at least, and of one chunk."""
 COLUMN_TILE = 1024
-"""[columns; no command] Whose results are written down for a last stage that runs through rows."""
+"""[columns; column_mean column_variance batch_norm] Whose results are written down for a last stage
+that runs through rows."""
 BLOCK_ROWS, ALONE_ROWS = 8, 512
-"""[rows; no command] Of one block, but where a stage stores whole rows; and where columns are one
-vector, whose running value would wait in memory for itself."""
+"""[rows; column_mean column_variance batch_norm] Of one block, but where a stage stores whole rows;
+and where columns are one vector, whose running value would wait in memory for itself."""
 STORED_ROWS, STORED_FEW_ELEMENTS = 4, 1 << 21
-"""[rows, elements; no command] Of a block that stores whole rows where there are few elements,
-which caches hold: what belongs to a column is read once for all of them, and quotients, which do
-not wait for memory then, are products with reciprocals. Where there are more, 4 rows at a time
-take 1.5 times as long as one row after another."""
+"""[rows, elements; column_mean column_variance batch_norm] Of a block that stores whole rows where
+there are few elements, which caches hold: what belongs to a column is read once for all of them,
+and quotients, which do not wait for memory then, are products with reciprocals. Where there are
+more, 4 rows at a time take 1.5 times as long as one row after another."""
 TILED_ELEMENTS = 1 << 22
-"""[elements; no command] With so many chunks of work are whole tiles, and those are cut into
-parts, for the memory's sake; with fewer, chunks may be narrower than tiles."""
+"""[elements; column_mean column_variance batch_norm] With so many chunks of work are whole tiles,
+and those are cut into parts, for the memory's sake; with fewer, chunks may be narrower than
+tiles."""
 TILED_COLUMN_BYTES = 512
-"""[bytes; no command] That are kept for one column of a tile, at most."""
+"""[bytes; column_mean column_variance batch_norm] That are kept for one column of a tile, at
+most."""
 TILED_COLUMNS, TILED_BYTES = 1 << 13, 1 << 17
-"""[columns, bytes; no command] Of a tile that is read once, at most, and kept for all of them:
-pieces of rows of 4 KB, a page, are read at two thirds of the speed of those of 16 KB."""
+"""[columns, bytes; column_mean column_variance batch_norm] Of a tile that is read once, at most,
+and kept for all of them: pieces of rows of 4 KB, a page, are read at two thirds of the speed of
+those of 16 KB."""
 ONLINE_SAMPLE, ONLINE_LEAST_SAMPLE = 1.5, 8
 """[factor, rows; no command] Rows that references are made of: so many times the root of all, and
-at least so many. If one that is far off is among k of n, squares of the others' distances add up
-to n/k^2 of its own."""
+at least so many. If one that is far off is among k of n, squares of the others' distances add up to
+n/k^2 of its own."""
 ONLINE_ROWS, ONLINE_ELEMENTS = 64, 1 << 17
 """[rows, elements; no command] Columns with fewer rows have NumPy's order of operations; fewer
 elements are in the first caches."""
 FLATTENED_GROUPS = ((16, 64), (63, 16))
-"""[columns, rows; no command] Columns at most, and how many rows are flattened into one: groups
-are whole vectors, a tile at most."""
+"""[columns, rows; column_mean column_variance batch_norm] Columns at most, and how many rows are
+flattened into one: groups are whole vectors, a tile at most."""
 FLATTENED_COLUMNS = 64
-"""[columns; no command] As many are met as fast by themselves."""
+"""[columns; column_mean column_variance batch_norm] As many are met as fast by themselves."""
 FLATTENED_COLUMN_ELEMENTS, FLATTENED_LEAST_GROUPS = 1 << 13, 16
-"""[elements, groups; no command] In all, at least: smaller calls are served for all lengths at
-once."""
+"""[elements, groups; column_mean column_variance batch_norm] In all, at least: smaller calls are
+served for all lengths at once."""
 
 # -- reductions in parts -----------------------------------------------------------------------
 
 REDUCED_CHUNK, REDUCED_COLUMNS = 1 << 14, 256
-"""[elements, columns; no command] Of one chunk of work, at least: whole vectors; short chunks cost
-more than an uneven end."""
+"""[elements, columns; sum_of_squares column_mean softmax] Of one chunk of work, at least: whole
+vectors; short chunks cost more than an uneven end."""
 JOBS = 16
-"""[chunks; no command] That keep many threads busy; with fewer, rows and columns are computed in
-parts."""
+"""[chunks; sum_of_squares column_mean softmax] That keep many threads busy; with fewer, rows and
+columns are computed in parts."""
 PART, PART_BYTES, PARTS = 1 << 16, 1 << 18, 64
-"""[elements, bytes, parts; no command] Of one part, at least, fewer elements where they have so
-many bytes; parts of one row, at most."""
+"""[elements, bytes, parts; sum_of_squares column_mean softmax] Of one part, at least, fewer
+elements where they have so many bytes; parts of one row, at most."""
 LONG_PART_BYTES = 1 << 18
-"""[bytes; no command] Of operands of one part of a row that is longer than the cache."""
+"""[bytes; sum_of_squares column_mean softmax] Of operands of one part of a row that is longer than
+the cache."""
 CUT = 1 << 12
-"""[elements; no command] Rows are cut at multiples of so many."""
+"""[elements; sum_of_squares column_mean softmax] Rows are cut at multiples of so many."""
 PART_WORDS, WORD_ELEMENTS = 1024, 256
-"""[words, elements; no command] Of partial results that an argument block may hold; where columns
-are cut into tiles there may be one for so many elements."""
+"""[words, elements; sum_of_squares column_mean softmax] Of partial results that an argument block
+may hold; where columns are cut into tiles there may be one for so many elements."""
 FEW_WORDS, FEW_WORD_ELEMENTS = 7 << 10, 300
-"""[words, elements; no command] Of parts of whole rows, with fewer elements than tiles want, at
-most, which the native entry holds; and one for so many elements: each is written, read and
-joined."""
+"""[words, elements; sum_of_squares column_mean softmax] Of parts of whole rows, with fewer elements
+than tiles want, at most, which the native entry holds; and one for so many elements: each is
+written, read and joined."""
 STORED_COLUMNS = 1 << 9
-"""[columns; no command] That one thread computes where several would share rows that are
-stored."""
+"""[columns; sum_of_squares column_mean softmax] That one thread computes where several would share
+rows that are stored."""
 NARROW_COLUMNS = 4
-"""[columns; no command] So few are computed one after another, where there are many elements."""
+"""[columns; sum_of_squares column_mean softmax] So few are computed one after another, where there
+are many elements."""
 EPILOGUE_BLOCK, EPILOGUE_BLOCKS = 1 << 13, 64
-"""[elements, blocks; no command] Of one block of a reduction with an epilogue, at least; at
-most."""
+"""[elements, blocks; sum_of_squares column_mean softmax] Of one block of a reduction with an
+epilogue, at least; at most."""
 EPILOGUE_COLUMNS, EPILOGUE_ROWS = 256, 64
-"""[columns, rows; no command] Of one range, at least; rows whose results are written down before
-the epilogue takes them, a power of two."""
+"""[columns, rows; sum_of_squares column_mean softmax] Of one range, at least; rows whose results
+are written down before the epilogue takes them, a power of two."""
 ACROSS_ROWS = 16
 """[rows; no command] Of one block of sums across rows, at least: running sums are read and written
 for each, and joined at last."""
 WAITING_LANES = 8
-"""[lanes; no command] Of one running value that is waited for, at most."""
+"""[lanes; sum_of_squares column_mean softmax] Of one running value that is waited for, at most."""
 EXACT_LANES, SHUFFLED_BYTES = 4, 16
 """[lanes, bytes; no command] Of a sum that are joined with their rounding errors: the last
 additions err most; bytes within which shuffles of single elements are cheap."""

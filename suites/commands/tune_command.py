@@ -1,8 +1,13 @@
-"""The command `fuser-bench tune`: how far the chosen schedules are from the best legal ones."""
+"""The command `fuser-bench tune`: how far the chosen schedules are from the best legal ones.
 
+With `--constant`, it times kernels under several values of a constant of `backends/cpu/tuning.py`.
+"""
+
+import ast
 import json
 import math
 import multiprocessing
+import random
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +22,7 @@ from fuser.suites.commands import selection
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
-from fuser.tuner import TunedNest, time_again, tune
+from fuser.tuner import Timer, TunedNest, launches_of, time_again, tune
 
 AIM, AIM_95 = 1.03, 1.15
 """Of the regret of all loop nests: the geometric mean, and the 95th percentile."""
@@ -33,17 +38,20 @@ AIM, AIM_95 = 1.03, 1.15
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True,
               help="For each loop nest in each process.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--constant", default="", metavar="NAME",
+              help="Time kernels under values of this constant of backends/cpu/tuning.py instead.")
+@click.option("--value", "values", multiple=True, help="One value of it, as Python spells it.")
 def tune_command(
-    ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool
-) -> None:
-    """Time every legal schedule of kernels.
-
-    Of the workloads IDS, or of a preset's rows.
+    ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool,
+    constant: str, values: Sequence[str],
+) -> None:  # fmt: skip
+    """Time every legal schedule of the kernels of IDS, or of a preset's rows.
 
     Regret is the time by the chosen schedule over that by the fastest one: 1 where the choice is
     the best. The fastest of many is so partly by chance; so it is timed again in processes that
     did not choose it, and the median of theirs is printed. Kept are schedules alone that give the
-    same bits, in the folder of the machine code; CI keeps nothing.
+    same bits, in the folder of the machine code; CI keeps nothing. With --constant, whole kernels
+    are timed under each --value, in turns; printed are times over those under the usual value.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -52,6 +60,9 @@ def tune_command(
         cells = selection.restrict(presets.plan_of(preset), ids).cells
     except selection.UnknownSelectionError as error:
         raise click.UsageError(str(error)) from None
+    if constant or values:
+        _compare_values(cells, constant, values, processes, seconds, as_json)
+        return
     rows: list[dict[str, Any]] = []
     progress = Progress(console=Console(stderr=True), disable=as_json, transient=True)
     with progress:
@@ -65,6 +76,73 @@ def tune_command(
     else:
         _print(rows)
     sys.exit(0 if rows else ExitCode.NOTHING)
+
+
+def _compare_values(
+    cells: Sequence[CellPlan], constant: str, values: Sequence[str], processes: int,
+    seconds: float, as_json: bool,
+) -> None:  # fmt: skip
+    """Print, row by row, the time of the kernels under each value over that under the usual one."""
+    from fuser.backends.cpu import tuning
+
+    if not constant.isupper() or not hasattr(tuning, constant) or not values:
+        raise click.UsageError("--constant takes a name in backends/cpu/tuning.py, with --value")
+    try:
+        wanted = [ast.literal_eval(value) for value in values]
+    except (SyntaxError, ValueError) as error:
+        raise click.UsageError(f"--value takes a number or a tuple of numbers: {error}") from None
+    rows = []
+    for cell in cells:
+        found = [_fresh(_under_values, cell, constant, wanted, seconds) for _ in range(processes)]
+        if isinstance(found[0], str):
+            rows.append({"row": cell.id, "refused": found[0]})
+            continue
+        ratios = [statistics.median(some) for some in zip(*found, strict=True)]
+        rows.append({"row": cell.id, "ratios": dict(zip(values, ratios, strict=True))})
+        if not as_json:
+            said = (f"  {v}: {ratio:.3f}" for v, ratio in zip(values, ratios, strict=True))
+            click.echo(f"{cell.id:40}" + "".join(said))
+    timed = [row["ratios"] for row in rows if "ratios" in row]
+    means = {v: statistics.geometric_mean(r[v] for r in timed) for v in values} if timed else {}
+    usual = repr(getattr(tuning, constant))
+    if as_json:
+        click.echo(json.dumps({"constant": constant, "usual": usual, "rows": rows,
+                               "geometric_means": means}, indent=1))  # fmt: skip
+    else:
+        said = "".join(f"  {value}: {mean:.3f}" for value, mean in means.items())
+        click.echo(f"{len(timed)} rows, {constant} is {usual}; in the geometric mean{said}")
+
+
+def _under_values(
+    cell: CellPlan, constant: str, values: Sequence[Any], seconds: float
+) -> list[float] | str:
+    """A row's kernels under each value: medians of pairs, taken in turns."""
+    import fuser
+    from fuser.backends.cpu import tuning
+
+    usual, (function, arguments) = getattr(tuning, constant), _call(cell)
+    timers: list[list[Timer]] = []
+    try:
+        for value in (usual, *values):
+            setattr(tuning, constant, value)
+            fuser.clear_caches()
+            bound = launches_of(fuser.fuse(function), arguments)
+            timers.append([Timer(launch(), *given) for _, launch, *given in bound])
+    except FuserError as error:
+        setattr(tuning, constant, usual)
+        return str(error)
+    once = sum(timer.sample_s for some in timers for timer in some)
+    order, pairs = list(range(len(timers))), [list[float]() for _ in values]
+    for _ in range(max(5, min(200, round(seconds / max(once, 1e-9))))):
+        random.shuffle(order)
+        taken = {}
+        for k in order:
+            setattr(tuning, constant, (usual, *values)[k])
+            taken[k] = sum(timer.sample() for timer in timers[k])
+        for k, found in enumerate(pairs, 1):
+            found.append(taken[k] / taken[0])
+    setattr(tuning, constant, usual)
+    return [statistics.median(found) for found in pairs]
 
 
 def _call(cell: CellPlan) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from fuser.backends.cpu import tuning
 from fuser.suites.commands import cli, tune_command
 
 
@@ -50,3 +51,28 @@ def test_the_summary_is_of_all_loop_nests() -> None:
     assert found["nests"] == 100
     assert found["regret_95th_percentile"] == pytest.approx(1.94)
     assert 1.45 < found["regret_geometric_mean"] < 1.5
+
+
+def test_values_of_a_constant_take_turns() -> None:
+    """Each row's ratio and their mean for each value; the constant has its value afterwards."""
+    before = tuning.ROW_UNROLL
+    values = ("--value", "((6, 2), (24, 1))", "--value", "((6, 4), (24, 2))")
+    given = ("row_range-float32-4096", "--processes", "1", "--constant", "ROW_UNROLL", *values)
+    done = _ran(*given)
+    assert done.exit_code == 0, done.output
+    assert "1 rows, ROW_UNROLL is ((6, 4), (24, 2))" in done.output
+    found = json.loads(_ran(*given, "--json").output)
+    assert list(found["geometric_means"]) == [values[1], values[3]]
+    assert all(0 < ratio < 100 for ratio in found["rows"][0]["ratios"].values())
+    assert before == tuning.ROW_UNROLL
+
+
+@pytest.mark.parametrize(
+    ("constant", "values"), [("NOTHING", ("1",)), ("PARTS", ()), ("PARTS", ("1 +",)), ("", ("1",))]
+)
+def test_what_is_no_constant_or_value_is_refused(constant: str, values: tuple[str, ...]) -> None:
+    """Names of the table, and numbers or tuples."""
+    given = [word for value in values for word in ("--value", value)]
+    done = _ran("row_range-float32-4096", "--constant", constant, *given)
+    assert done.exit_code == 2
+    assert "--constant" in done.output or "--value" in done.output
