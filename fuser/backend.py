@@ -190,6 +190,7 @@ class PlainCall:
         names: those in their order.
         structure: how positional arguments and keywords nest, see `trees.flatten`.
         counts: what each such call adds to the counters.
+        told: is called with how many such calls are new, whenever counters are read.
         seen: how many of them have been looked at.
         out: None: `out=` is the fused function's.
     """
@@ -200,6 +201,7 @@ class PlainCall:
     names: tuple[str, ...]
     structure: Any
     counts: Mapping[str, int]
+    told: Callable[[int], None]
     seen: int
     out: Any = None
 

@@ -266,8 +266,8 @@ class FusedFunction(_Base[P, Result]):
         fell: list[Reason] = []
         try:
             result = self._long_way(args, kwargs, fell)
-        except Exception:
-            self._count_long(args, given, fell)
+        except Exception:  # the function's own error is no reason not to trace it
+            self._count_long(args, given, [r for r in fell if r.code != "not-traceable"])
             raise
         if fell:
             self._count_long(args, given, fell)
@@ -434,10 +434,14 @@ class FusedFunction(_Base[P, Result]):
         with suppress(FuserError):
             structure, leaves = trees.flatten((args, kwargs))
             if all(map(_is_itself, leaves)):
+                reason = fell[-1] if fell else self._raising
+                told = functools.partial(_count_reason, self._fallback_counts, reason)
                 call = PlainCall(
                     self.__wrapped__, key, leaves, tuple(kwargs), structure,
-                    counts_of(fell[-1]) if fell else {}, seen,
+                    counts_of(reason), told, seen,
                 )  # fmt: skip
+                if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
+                    self.fallbacks.append(reason)
                 arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
                 executor.planned_for(arrays).install_plain(self, call)
 
@@ -668,6 +672,11 @@ class FusedFunction(_Base[P, Result]):
     @property
     def _name(self) -> str:
         return self.kernel_name or str(getattr(self.__wrapped__, "__name__", "function"))
+
+    @property
+    def _raising(self) -> Reason:
+        found = f"{PATIENCE} such calls or more have raised, so NumPy runs some without a look"
+        return Reason("runtime-check", self._name, found)
 
     @property
     def _reentered(self) -> Reason:

@@ -99,7 +99,8 @@ class PlainTable:
         )  # fmt: skip
         self._keep += [rows, containers, names]
         counted = cast("MutableSequence[int]", self.words)
-        self._tally = counters.Tally(counted, layout.place("TABLE", "calls"), call.counts, None)
+        calls = layout.place("TABLE", "calls")
+        self._tally = counters.Tally(counted, calls, call.counts, call.told)
 
     def serve(self, number: int) -> None:
         """Serve so many calls from now on."""

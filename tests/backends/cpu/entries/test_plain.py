@@ -125,3 +125,27 @@ def test_equal_slices_and_one_array_twice_are_served_natively() -> None:
             assert np.array_equal(found, x[part] * 2 + y[part])
             assert same is (x is y)
     assert function._native.hits > CALLS
+
+
+def _bounded(x: Any, n: int) -> Any:
+    """Some numbers raise."""
+    if n > 5:
+        raise ValueError(n)
+    return x * n
+
+
+def test_calls_after_some_that_raised_are_counted_with_their_reason() -> None:
+    """Values that do not raise run in NumPy for some calls, which count as fallbacks."""
+    function = fuser.fuse(_bounded, fallback="allow")
+    for _ in range(CALLS):
+        with pytest.raises(ValueError, match="9"):
+            function(X, 9)
+    before, served = fuser.stats().get("fallbacks", 0), _served(function)
+    assert served
+    for _ in range(CALLS):
+        assert np.array_equal(function(X, 3), X * 3)
+    assert _served(function) == served + CALLS
+    assert fuser.stats()["fallbacks"] == before + CALLS
+    (reason,) = function.fallbacks
+    assert reason.code == "runtime-check"
+    assert function.fallback_counts == {reason: served + CALLS}
