@@ -1,16 +1,19 @@
 """Chains of cheap arithmetic: what they cost is memory traffic and calls."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.workload import (
     HEAVY_SIZES,
-    Arguments,
     Array,
     Workload,
+    drawn,
+    given,
     normal,
     normals,
+    square,
     uniforms,
 )
 
@@ -78,21 +81,10 @@ def first_powers(x: Array) -> Any:
     return second, third, fourth, fourth * x, third * third, fourth * third, fourth * fourth
 
 
-def _boxes(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    edge = max(1, round(elements ** (1 / 3)))
-    shape = (edge, edge, edge)
-    return tuple(normal(generator, shape, dtype) for _ in range(3))
-
-
-def _axpy_inputs(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return (2.5, normal(generator, elements, dtype), normal(generator, elements, dtype))
-
-
 WORKLOADS = (
     Workload(
-        "axpy", FAMILY, "a vector times a number plus a vector", axpy, _axpy_inputs,
+        "axpy", FAMILY, "a vector times a number plus a vector", axpy,
+        given(2.5, *[drawn(normal)] * 2),
         quick=True, sweep=True,
     ),
     Workload(
@@ -113,7 +105,7 @@ WORKLOADS = (
         uniforms((-0.2, 0.2)), sizes=HEAVY_SIZES, tolerance_eps=512,
     ),
     Workload("three_ranks", FAMILY, "a product, a square and sums on three axes", three_ranks,
-             _boxes),
+             given(*[drawn(normal, shape=partial(square, axes=3))] * 3)),
     Workload(
         "weighted_sum", MANY, "a weighted sum of eight arrays", weighted_sum, normals(8),
         tolerance_eps=32,

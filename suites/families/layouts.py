@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, normal, side
+from fuser.suites.workload import Arguments, Array, Workload, normal, normals, side
 
 BROADCAST = "broadcast and bias"
 LAYOUT = "layout"
@@ -106,10 +106,6 @@ def _square_pair(
     return normal(generator, shape, dtype), normal(generator, shape, dtype)
 
 
-def _vector(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (normal(generator, elements, dtype),)
-
-
 def _sensor(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     counts = generator.integers(-2000, 2000, elements, dtype=np.int16)
     return counts, normal(generator, elements, dtype), normal(generator, elements, dtype)
@@ -155,7 +151,7 @@ WORKLOADS = (
     Workload("transposed", LAYOUT, "a matrix plus a transposed one", transposed, _square_pair),
     Workload(
         "reversed_difference", LAYOUT, "a vector minus itself backwards", reversed_difference,
-        _vector,
+        normals(1),
     ),
     Workload("fortran_pair", LAYOUT, "two matrices in Fortran's order", fortran_pair, _fortran),
     Workload(

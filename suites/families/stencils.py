@@ -1,10 +1,20 @@
 """Neighbours combined by shifted slices: views of one array, read several times."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload, normal, side
+from fuser.suites.workload import (
+    HEAVY_SIZES,
+    Array,
+    MakeInputs,
+    Workload,
+    drawn,
+    given,
+    normal,
+    square,
+)
 
 FAMILY = "stencil by slices"
 
@@ -60,31 +70,19 @@ def wave_with_ends(now: Array, before: Array) -> Any:
     return result
 
 
-def _line(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (normal(generator, max(2, elements), dtype),)
-
-
-def _lines(count: int) -> Any:
+def _lines(count: int) -> MakeInputs:
     """Return a maker of `count` vectors, of at least 3 elements."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return tuple(normal(generator, max(3, elements), dtype) for _ in range(count))
-
-    return make
+    return given(*[drawn(normal, shape=partial(max, 3))] * count)
 
 
-def _planes(count: int) -> Any:
+def _planes(count: int) -> MakeInputs:
     """Return a maker of `count` square arrays, at least 3 by 3."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        shape = (max(3, side(elements)), max(3, side(elements)))
-        return tuple(normal(generator, shape, dtype) for _ in range(count))
-
-    return make
+    return given(*[drawn(normal, shape=partial(square, least=3))] * count)
 
 
 WORKLOADS = (
-    Workload("difference", FAMILY, "neighbouring differences of a vector", difference, _line),
+    Workload("difference", FAMILY, "neighbouring differences of a vector", difference,
+             given(drawn(normal, shape=partial(max, 2)))),
     Workload(
         "laplacian", FAMILY, "the five-point Laplacian of a plane", laplacian, _planes(1),
         quick=True,

@@ -149,10 +149,6 @@ def _planes(
     return given(*[drawn(uniform, low, high, shape=shape)] * count, *numbers)
 
 
-def _line(elements: int) -> int:
-    return max(3, elements)
-
-
 def _driven(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     fields = _planes(3, low=-1.0)(elements, dtype, generator)
     return (*fields, np.sin(0.3 * np.arange(STEPS)).astype(dtype))
@@ -175,7 +171,7 @@ DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
         "jacobi_1d", FAMILY, "two vectors smooth each other", jacobi_1d,
-        given(*[drawn(normal, shape=_line)] * 2, STEPS),
+        given(*[drawn(normal, shape=partial(max, 3))] * 2, STEPS),
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
@@ -210,7 +206,7 @@ WORKLOADS = (
     ),
     Workload(
         "advection_upwind", FAMILY, "a profile carried round a ring", advection_upwind,
-        given(drawn(uniform, 0.0, 1.0, shape=_line), 0.6, STEPS),
+        given(drawn(uniform, 0.0, 1.0, shape=partial(max, 3)), 0.6, STEPS),
         sizes=sizes_of(4_000, 200_000, 2_000_000), dtypes=DOUBLE, tolerance_eps=64,
     ),
     Workload(
