@@ -1,5 +1,6 @@
 """Tables of calls: the anatomy of a call, first calls by stages, and when compiling is repaid."""
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ NATIVE_CLOSES_S = 15e-9
 WHOLE, SUM = "the whole, measured by itself", "the parts together"
 ANATOMY = ["path", "subject", "part", "part_s", "part_s_low", "part_s_high", "share", "closes"]
 FIRST_CALLS = ["workload", "state", "stage", "stage_s", "stage_s_low", "stage_s_high", "share"]
+PHASES = ["phase", "level", "start_s", "elapsed_s", "share"]
 REPAY = [
     "cell", "workload", "dtype", "size", "elements", "variant", "first_call_s", "call_s",
     "eager_s", "calls_to_repay", "calls_to_repay_low", "calls_to_repay_high", "disk_first_call_s",
@@ -119,6 +121,39 @@ def unexplained(anatomy: Anatomy) -> Unexplained:
         return Unexplained(share, None, None, limit)
     low, high = min(each for each, _ in ends), max(each for _, each in ends)
     return Unexplained(share, low, high, limit)
+
+
+def phases_table(analysis: Analysis) -> pd.DataFrame:
+    """List the phases of the first call whose trace events the record keeps.
+
+    Returns:
+        One row a phase in the order of its start: its level, 0 for those that are part of no
+        other, when it began, how long it took (seconds), and `share` of the call. The call ends
+        with its first launch.
+    """
+    text = analysis.record.texts.get("trace")
+    events = json.loads(text)["traceEvents"] if text else []
+    # of two that begin at once the longer one holds the other
+    events = sorted(events, key=lambda each: (each["ts"], -each["dur"]))
+    lines: list[dict[str, Any]] = []
+    open_until: list[float] = []
+    for each in events:
+        start, end = each["ts"], each["ts"] + each["dur"]
+        while open_until and open_until[-1] <= start:
+            open_until.pop()
+        lines.append(
+            {
+                "phase": each["name"], "level": len(open_until),
+                "start_s": (start - events[0]["ts"]) / 1e6, "elapsed_s": each["dur"] / 1e6,
+            }
+        )
+        open_until.append(end)
+        if each["name"] == "launch":
+            break
+    whole_s = max((each["start_s"] + each["elapsed_s"] for each in lines), default=0.0)
+    for each in lines:
+        each["share"] = each["elapsed_s"] / whole_s
+    return pd.DataFrame(lines, columns=PHASES)
 
 
 def first_calls_table(analysis: Analysis) -> pd.DataFrame:

@@ -45,6 +45,7 @@ TABLES = {
     "compile": detail_tables.compile_table,
     "compile_scaling": detail_tables.scaling_table,
     "first_calls": call_tables.first_calls_table,
+    "phases": call_tables.phases_table,
     "repay": call_tables.repay_table,
     "model": cost_model.model_table,
     "split": cost_model.split_table,

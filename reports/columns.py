@@ -246,6 +246,13 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("stage_s", "Time", "seconds", "median over processes"),
         Column("share", "Of the call", "percent"),
     ),
+    "phases": (
+        Column("phase", "Phase"),
+        Column("level", "Level", "count", "0: part of no other"),
+        Column("start_s", "Began after", "seconds"),
+        Column("elapsed_s", "Time", "seconds"),
+        Column("share", "Of the call", "percent"),
+    ),
     "repay": (
         WORKLOAD,
         DTYPE,

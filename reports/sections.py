@@ -58,6 +58,7 @@ TABLE_TITLES = {
     "compile_scaling": "Compile time by stage and graph size",
     "anatomy": "The parts of a call, their sum, and the whole",
     "first_calls": "First calls, cold and with machine code on disk",
+    "phases": "The phases of one first call",
     "repay": "Calls that repay the first",
     "model": "What a launch, a byte and an operation cost, fitted on this run",
     "split": "What fusing saves, split by the model",

@@ -17,6 +17,7 @@ from fuser.reports.plots import (
     figure_heatmap,
     figure_memory,
     figure_model,
+    figure_phases,
     figure_roofline,
     figure_speedup,
     figure_sweep,
@@ -151,6 +152,15 @@ CHARTS: Sequence[Chart] = (
         "code of an earlier one. Median over processes; the line is the 95% interval.",
         "first_calls",
         figure_first_calls.draw_states,
+    ),
+    Chart(
+        "phases",
+        "overhead",
+        "What does a first call do, phase by phase?",
+        "A flame graph of one first call: a phase stands under the one that it is part of, as wide "
+        "as it takes. Phases too short for their name have it in the table, and in trace.json.",
+        "phases",
+        figure_phases.draw,
     ),
     Chart(
         "repay",

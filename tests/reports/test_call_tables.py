@@ -1,6 +1,7 @@
 """Calls taken apart: sums and wholes, first calls, and when compiling is repaid."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -59,6 +60,19 @@ def test_parts_are_compared_within_their_process() -> None:
     found = call_tables.unexplained(anatomy)
     assert found.closes
     assert found.text == "0.0% below the whole (-2.0% to +4.0%)"
+
+
+def test_phases_stand_under_those_that_they_are_part_of(analysis: Analysis) -> None:
+    """By when they begin and end; what comes after the first launch is another call."""
+    table = call_tables.phases_table(analysis)
+    assert list(zip(table["phase"], table["level"], strict=True)) == [
+        ("trace", 0), ("schedule", 0), ("bind", 0), ("emit", 1), ("compile", 1), ("parse", 2),
+        ("llvm", 2), ("launch", 0),
+    ]  # fmt: skip
+    assert table["start_s"].iloc[-1] == pytest.approx(9.2e-3)
+    assert table["share"].iloc[-1] == pytest.approx(40 / 9240)
+    record = replace(analysis.record, texts={})
+    assert not len(call_tables.phases_table(replace(analysis, record=record)))
 
 
 def test_first_calls_have_their_stages_and_the_whole(analysis: Analysis) -> None:
