@@ -238,6 +238,8 @@ def _value(
         new = operands[0].copy("K") if layouts.is_array(operands[0]) else operands[0].copy()
         new[node.payload.slices(numbers)] = operands[1]
         return new
+    if row.scans:
+        return row.numpy(operands[0], node.payload.axis)
     if row.gathers:
         *indices, table = operands
         return node.payload.read(indices, table, module)

@@ -48,8 +48,8 @@ class CpuBackend(Backend):
 
     name = "cpu"
     capabilities = Capabilities(
-        epilogues=True, row_tiles=True, nested_reductions=True, stores_last=True,
-        each_stores_last=True, element_loops=True,
+        epilogues=True, row_tiles=True, nested_reductions=True, scans=True,
+        stores_last=True, each_stores_last=True, element_loops=True,
     )  # fmt: skip
 
     def __init__(self, features: Features | None = None) -> None:

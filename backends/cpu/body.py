@@ -53,6 +53,11 @@ def vector_type(scalar: str, lanes: int) -> str:
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
 
+def zero(scalar: str) -> str:
+    """Spell the zero of a scalar type."""
+    return "0.0" if scalar in ("float", "double") else "false" if scalar == "i1" else "0"
+
+
 @cache
 def mangled(scalar: str, lanes: int) -> str:
     """Spell a type the way intrinsic names do: `v16f32`, `f32`, `v8i64`."""

@@ -69,7 +69,7 @@ def in_order(extent: object) -> bool:
 
 def cost_ns(nest: LoopNest) -> float:
     """Estimated nanoseconds for each element of a nest on one thread."""
-    reduces, total = nest.strategy != "map", 0.0
+    reduces, total = nest.reduced > 0, 0.0
     for desc in _moved(nest) if reduces else nest.operands:
         factor = 0 if desc.counted else 1 if desc.access == CONTIGUOUS else tuning.APART
         total += factor * tuning.BYTE_NS * np.dtype(desc.dtype).itemsize

@@ -192,7 +192,7 @@ class FusedKernelCPU(Kernel):
         if nest.strategy == "map" and schedule == DEFAULT:
             return words, whole
         extra, extent = launch_of(nest, schedule, lengths, strides, turns)
-        if nest.strategy == "map":
+        if not nest.reduced:
             return words, extent
         return [*lengths, *(step for operand in strides for step in operand), *extra], extent
 

@@ -47,6 +47,8 @@ class Section:
         name: the function's name.
         linkage: "internal " where only this module calls it.
         stream: write past the caches; destinations must then be aligned to 64 bytes.
+        lanes: how many elements the body computes at a time; 0 for as many as are usual.
+        carried: results that run along a loop: each one's number, what comes in, what goes on.
     """
 
     module: Module
@@ -54,6 +56,8 @@ class Section:
     name: str
     linkage: str = ""
     stream: bool = False
+    lanes: int = 0
+    carried: dict[int, tuple[Value, Value]] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
     divisors: dict[int, Divisor] = field(default_factory=dict)
@@ -61,7 +65,7 @@ class Section:
     def compute(self) -> None:
         """Fill the bodies of the section's levels."""
         nest = self.nest
-        self.lanes = lanes_of(nest, self.module.features)
+        self.lanes = self.lanes or lanes_of(nest, self.module.features)
         self.operands = nest.operands
         self.pairs = self._paired()
         # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
@@ -130,6 +134,7 @@ class Section:
         first = nest.value_count - len(nest.body)
         for place, instruction in enumerate(nest.body):
             level = max((self.levels[k] for k in instruction.operands), default=0)
+            level = 2 if instruction.row.scans else level
             self.levels[first + place] = level
 
     # -- rows -------------------------------------------------------------------------------
@@ -255,6 +260,8 @@ class Section:
         if instruction.row.converts:
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
+        elif instruction.row.scans:
+            result = self._running(b, number, instruction, operands[0])
         elif (quotient := self._shared_quotient(b, instruction, operands)) is not None:
             result = quotient
         else:
@@ -264,6 +271,47 @@ class Section:
         if self.nest.checked:
             self._check(b, instruction, operands, result)
         self.values[number] = result
+
+    def _running(self, b: Body, number: int, instruction: Instruction, value: Value) -> Value:
+        """A result that takes the one before it.
+
+        Along rows, one lane after another; the last one is kept in `%carry`. Down columns, lanes
+        are results beside each other, and the loop around has those before them in `%before`. The
+        first result is the element itself.
+        """
+        if self.nest.strategy == "scan":
+            before = Value(f"%before{number}", value.scalar, value.lanes)
+            result = self._next(b, instruction, before, value, "%first")
+            self.carried[number] = before, result
+            return result
+        vector, scalar = "poison", value.scalar
+        last = b.value(f"load {scalar}, ptr %carry{number}", scalar, 1)
+        fresh = b.value(f"load i1, ptr %fresh{number}", "i1", 1).text
+        for lane in range(value.lanes):
+            one = value
+            if value.lanes > 1:
+                one = b.value(f"extractelement {value.typed}, i64 {lane}", scalar, 1)
+            last = self._next(b, instruction, last, one, "" if lane else fresh)
+            if value.lanes > 1:
+                text = f"insertelement {value.type} {vector}, {last.typed}, i64 {lane}"
+                vector = b.value(text, scalar, value.lanes).text
+        b.line(f"store {last.typed}, ptr %carry{number}")
+        b.line(f"store i1 false, ptr %fresh{number}")
+        self.carried[number] = last, last
+        return Value(vector, scalar, value.lanes) if value.lanes > 1 else last
+
+    def _next(
+        self, b: Body, instruction: Instruction, before: Value, value: Value, first: str
+    ) -> Value:
+        """One result of a scan; `first` says whether it is the first one."""
+        row = instruction.row.combine
+        found = spell(b, row, instruction.operand_dtype, [before, value])
+        if instruction.dtype == "float16" and row not in EXACT_IN_HALF:
+            found = conversion.round_half(b, found)
+        if not first:
+            return found
+        text = f"select i1 {first}, {value.typed}, {found.typed}"
+        return b.value(text, value.scalar, value.lanes)
 
     def _shared_quotient(
         self, b: Body, instruction: Instruction, operands: list[Value]

@@ -58,6 +58,8 @@ FLATTENED_ROWS = 2
 loops."""
 FLATTENED_COPIED = 8
 """[elements; bias_add standardise colour_conversion] Copied in one iteration."""
+SCAN_VECTORS, SCAN_COLUMNS = 4, 256
+"""[times as many lanes, columns; drawdown] Of columns beside each other that results run down."""
 INVARIANT_TILE, INVARIANT_KEPT = 1024, 4
 """[columns, values; bias_add standardise colour_conversion] Columns of one tile, and values that
 are kept of each, at most."""

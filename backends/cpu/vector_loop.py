@@ -8,7 +8,7 @@ and is copied back.
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Module, iota, mangled, vector_type
+from fuser.backends.cpu.body import Module, iota, mangled, vector_type, zero
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -52,6 +52,11 @@ class VectorLoop:
             "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
             *(["  %flag = alloca i64", "  store i32 0, ptr %flag"] if flagged else []),
+            *(
+                f"  %{name}{number} = alloca {kind}"
+                for number, (value, _) in section.carried.items()
+                for name, kind in (("carry", value.scalar), ("fresh", "i1"))
+            ),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",
@@ -64,6 +69,14 @@ class VectorLoop:
             "  br i1 %some, label %row, label %done",
             "row:",
             f"  %o = phi i64 [ %obegin, %{top.block} ], [ %o1, %row.end ]",
+            *(
+                line
+                for number, (value, _) in section.carried.items()
+                for line in (
+                    f"  store {value.scalar} {zero(value.scalar)}, ptr %carry{number}",
+                    f"  store i1 true, ptr %fresh{number}",
+                )
+            ),
             *middle.lines,
             "  %whole = icmp ne i64 %vectors, 0",
             "  br i1 %whole, label %vec, label %left",

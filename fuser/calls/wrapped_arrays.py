@@ -285,7 +285,7 @@ def _not_elementwise(graph: Graph) -> str:
     for node in graph.nodes:
         row = node.op
         plain = row.is_input or row.uniform or row.converts
-        if not plain and (row.structure or row.reduction or row.raises or not row.shared):
+        if not plain and (not row.is_elementwise or row.raises or not row.shared):
             return f"np.{row.name}"
         if row.divides and not row.is_quotient:
             return f"np.{row.name}"

@@ -139,7 +139,7 @@ class Axes(Attribute):
 
 @record(eq=False)
 class Axis(Attribute):
-    """The axis along which arrays are joined."""
+    """The axis along which arrays are joined, or results run."""
 
     axis: int
 
@@ -396,6 +396,9 @@ READERS: Mapping[str, Callable[[str], Attribute]] = {
     "positions": read_extent,
     "cast": read_cast,
     "concatenate": read_axis,
+    **dict.fromkeys(
+        ("running_sum", "running_product", "running_maximum", "running_minimum"), read_axis
+    ),
     "gather": lambda text: Places(read_integers(text)),
     "update": read_region,
 }

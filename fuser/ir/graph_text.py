@@ -15,7 +15,7 @@ from fuser.ir import attributes, dims, opaque_calls, views
 from fuser.ir.attributes import NOTHING, Attribute, Bits, Expression, Region
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, Parameter, intern, make, make_input
-from fuser.ir.ops import Op, op
+from fuser.ir.ops import TABLE, Op, op
 
 _NAME = r"[A-Za-z][A-Za-z0-9_]*"
 _WHOLE = r"-?[0-9]+"
@@ -35,6 +35,7 @@ _TEXTS = {
     "transpose": _AXES,
     "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
     "concatenate": r"[0-9]+",
+    **{row.name: r"[0-9]+" for row in TABLE.values() if row.scans},
     "gather": rf"({_WHOLE}(, {_WHOLE})*)?",
     "positions": _LENGTHS,
     "reshape": _LENGTHS,

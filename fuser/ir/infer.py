@@ -117,6 +117,8 @@ def result_shape(
     """
     if op.reduction:
         return reduced_shape(op.name, shapes[0], payload.axes)
+    if op.scans and not 0 <= payload.axis < len(shapes[0]):
+        raise ShapeError(f"{op.name}: axis {payload.axis} of {dims.spell_shape(shapes[0])}")
     if not op.structure:
         return broadcast(op.name, payload.shapes(shapes), equal)
     if op.is_iota:

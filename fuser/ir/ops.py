@@ -45,8 +45,8 @@ class Op:
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
         converts: gives its operand's elements in another dtype.
         reduction: combines elements along axes; its meaning takes the axes as second argument.
-        combine: of a reduction, the row that makes one of two partial results (`add` of `sum`);
-            of one that gives positions, that of the elements there.
+        combine: of a reduction or a scan, the row that makes one of two partial results (`add` of
+            `sum`); of one that gives positions, that of the elements there.
         selects: of a reduction, the result is one of the elements, or the position of one.
         greatest: of a reduction that selects, it looks for the greatest and not the least.
         places: of a reduction, the result is a position along the axis.
@@ -72,6 +72,8 @@ class Op:
         slices: a view of a range of one axis; what passes make of an index.
         reorders: a view whose strides may be sorted otherwise than its operand's.
         locates: of where elements lie, and not of the elements: see `Address` and `Measure`.
+        scans: combines each element with the result before it along an axis, with the row
+            `combine`; the first result is the first element.
         gathers: reads its last operand at places that the others compute: see `Places`.
     """
 
@@ -117,6 +119,7 @@ class Op:
     reorders: bool = False
     locates: bool = False
     gathers: bool = False
+    scans: bool = False
 
     def dtypes(self) -> tuple[str, ...]:
         """Names of the operand dtypes that the row admits."""
@@ -131,6 +134,11 @@ class Op:
     def given(self) -> bool:
         """Whether the value is there before anything runs: an array, a number or a constant."""
         return self.is_input or self.is_scalar or self.is_constant
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether an element of the result takes those of the operands at the same place alone."""
+        return not (self.structure or self.reduction or self.gathers or self.scans)
 
     @property
     def uniform(self) -> bool:
@@ -150,7 +158,7 @@ class Op:
     @property
     def adds(self) -> bool:
         """Whether it is the sum of elements."""
-        return self.combine == "add"
+        return self.reduction and self.combine == "add"
 
     def __repr__(self) -> str:
         """The name."""
@@ -264,6 +272,11 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Any]:
         return ufunc.reduce(x, axis=axes, dtype=x.dtype)
 
     return run
+
+
+def _scan(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Running results along an axis, in the operand's own dtype."""
+    return lambda x, axis: ufunc.accumulate(x, axis=axis, dtype=x.dtype)
 
 
 def _arg_reduce(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -417,6 +430,14 @@ _ROWS = (
     _reduction("min", np.minimum, "biuf"),
     _place("argmax", np.argmax, "maximum", greatest=True),
     _place("argmin", np.argmin, "minimum"),
+    # running results along the axis of the attribute
+    *(
+        Op(f"running_{name}", 1, _scan(ufunc), kinds, scans=True, combine=ufunc.__name__)
+        for name, ufunc, kinds in (
+            ("sum", np.add, "iuf"), ("product", np.multiply, "iuf"),
+            ("maximum", np.maximum, "biuf"), ("minimum", np.minimum, "biuf"),
+        )
+    ),
     # structure: names data or moves it
     _structure("input", 0, is_input=True),
     _structure("scalar", 0, is_scalar=True),
@@ -469,7 +490,9 @@ def elementwise() -> Iterator[Op]:
     return (
         row
         for row in _ROWS
-        if not (row.structure or row.reduction or row.gathers or row.name in PARTS)
+        if not (
+            row.structure or row.reduction or row.gathers or row.scans or row.name in PARTS
+        )
     )
 
 

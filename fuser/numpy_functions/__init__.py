@@ -7,7 +7,7 @@ from importlib import import_module
 FAMILIES = (
     "along_axis", "array_functions", "averages", "diagonals", "einsum", "formulas",
     "functions_of_rows", "grids", "in_place_functions", "nan_reductions", "reductions", "series",
-    "splits_and_joins", "synonyms", "take_and_put", "view_functions", "weighted_averages",
+    "scans", "splits_and_joins", "synonyms", "take_and_put", "view_functions", "weighted_averages",
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def layers(tracing: Tracing, node: Node, axes: Sequence[int]) -> list[Node] | No
         row = above.op
         if not wide or any(arg is not wide[0] for arg in wide) or any(arg.shape for arg in rest):
             return None
-        if row.structure or row.reduction or row.raises or row.is_opaque:
+        if not row.is_elementwise or row.raises:
             return None
         chain.append(wide[0])
     join = chain.pop()

@@ -33,6 +33,10 @@ def fused_ufunc(
         from fuser.numpy_functions.ufunc_reductions import reduce_ufunc
 
         return reduce_ufunc(tracing, ufunc, inputs[0], options)
+    if method == "accumulate" and len(inputs) == 1:
+        from fuser.numpy_functions.scans import accumulate
+
+        return accumulate(tracing, ufunc, inputs[0], **options)
     if method == "outer" and len(inputs) == 2 and ufunc.nin == 2:
         return _outer(tracing, ufunc, inputs, options)
     if method != "__call__":

@@ -70,7 +70,7 @@ class _Turning:
             return self._turn(args[0], node.payload.order)
         if node.op.indexes and id(args[0]) in self.reduced:
             return self._put_back(node, args[0])
-        if node.op.structure or node.op.gathers or not args:
+        if not (node.op.is_elementwise or node.op.reduction):
             return None
         found = self._reduced(node, args[0]) if node.op.reduction else self._each(node, args)
         self.moved |= found is not None

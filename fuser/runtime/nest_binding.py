@@ -67,7 +67,8 @@ def bind_section(
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     shape = layouts.lengths(section.shape)
     blocks = layouts.blocks.get(group)
-    if blocks is None and (not section.axes or (layouts.nested and is_splittable(section))):
+    splits = not section.axes or (layouts.nested and is_splittable(section))
+    if blocks is None and splits and section.scan is None:  # results run along whole axes
         finer = refined(parts, shape, layouts.of, layouts.sizes)
         if finer is not None:
             fine, seen = finer
@@ -102,15 +103,15 @@ def _collapsed(
     itemsizes = [node.dtype.itemsize for node in nodes]
     if section.axes:
         return _bind_reduction(section, layouts, nodes, found, shape, section.axes)
-    lengths, strides = collapse(
-        shape, [layout for _, layout in found], itemsizes, len(section.loads)
-    )
+    operands = [layout for _, layout in found]
+    lengths, strides = _collapse(section, shape, operands, itemsizes)
     spec = SectionSpec(
         len(lengths),
         tuple(
             desc_of(node.dtype, s[-1], is_counted(name), node.op.locates)
             for node, s, (name, _) in zip(nodes, strides, found, strict=True)
         ),
+        _strategy(section, len(lengths)),
     )
     if 0 in shape:
         return spec, None
@@ -118,8 +119,46 @@ def _collapsed(
         (leaf.payload.expression, leaf.dtype)
         for leaf in (section.leaves[k] for k in scalar_nodes(section))
     )
-    operands = tuple((name, layout.offset) for name, layout in found)
-    return spec, Loops(operands, wanted, lengths, strides, _moves(found))
+    places = tuple((name, layout.offset) for name, layout in found)
+    return spec, Loops(places, wanted, lengths, strides, _moves(found))
+
+
+def _strategy(section: Section, rank: int) -> str:
+    """How the loops of a section that reduces nothing are met."""
+    if section.scan is None:
+        return "map"
+    return "scan" if rank > 1 else "scan row"
+
+
+def _collapse(
+    section: Section, shape: tuple[int, ...], operands: Sequence[Layout], itemsizes: Sequence[int]
+) -> tuple[list[int], list[list[int]]]:
+    """Lengths and strides of a section's loops; the one along which results run comes before last.
+
+    The last loop is then over results beside each other, if there are any for some size.
+    """
+    first = len(section.loads)
+    axis = section.scan
+    if axis is None:
+        return collapse(shape, operands, itemsizes, first)
+    rest = [a for a in range(len(shape)) if a != axis]
+    beside = [
+        Layout(
+            layout.offset,
+            tuple(layout.shape[a] for a in rest),
+            tuple(layout.strides[a] for a in rest),
+            tuple(layout.symbolic[a] for a in rest),
+            tuple(layout.repeated[a] for a in rest),
+        )
+        for layout in operands
+    ]
+    along = [0 if o.repeated[axis] else o.strides[axis] for o in operands]
+    if all(layout.symbolic[a] == 1 for layout in operands for a in rest):
+        return [shape[axis]], [[step] for step in along]
+    lengths, strides = collapse([shape[a] for a in rest], beside, itemsizes, first)
+    for steps, step in zip(strides, along, strict=True):
+        steps.insert(-1, step)
+    return [*lengths[:-1], shape[axis], lengths[-1]], strides
 
 
 def _moves(found: Sequence[tuple[str, Layout]]) -> tuple[tuple[int, Dim, int], ...]:

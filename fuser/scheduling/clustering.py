@@ -64,6 +64,7 @@ class Unit:
         across: the totals that it stores are sums across rows.
         total_writes, totals: buffers, as bits, and values, by `id`, that it stores as totals of
             its own reductions' results: see `fuser.scheduling.epilogues`.
+        scans: axes along which results run.
         first, origin: a value stored, and the place, before it took others in.
     """
 
@@ -83,6 +84,7 @@ class Unit:
     across: bool = False
     total_writes: int = 0
     totals: set[int] = field(default_factory=set)
+    scans: frozenset[int] = frozenset()
     first: Node = field(init=False)
     origin: int = field(init=False)
 
@@ -334,6 +336,7 @@ class Grouping:
         first.version += 1
         _merge_totals(first, second, space)
         first.space = space
+        first.scans |= second.scans
         first.stores = [*first.stores, *second.stores]
         first.writes |= second.writes
         first.covers |= second.covers
@@ -397,6 +400,9 @@ def common_space(first: Unit, second: Unit) -> Space | None:
     if first.total_writes & second.reads or second.total_writes & first.reads:
         return None  # a total is there when all loops are done
     if first.totals and second.totals and first.across != second.across:
+        return None
+    scans = first.scans | second.scans
+    if len(scans) > 1 or (scans and first.space != second.space):
         return None
     if first.space == second.space:
         return first.space

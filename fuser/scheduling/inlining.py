@@ -353,6 +353,10 @@ class _Elsewhere:
             if self._of(arg) not in (None, own):
                 self._cut(arg)
             return own
+        if node.op.scans:  # no loops that reduce
+            if self._of(node.args[0]) is not None:
+                self._cut(node.args[0])
+            return None
         spaces = {self._of(arg): arg for arg in node.args}
         spaces.pop(None, None)
         if len(spaces) > 1:

@@ -64,6 +64,12 @@ class Section:
     totals: int = 0
     across: bool = False
 
+    @property
+    def scan(self) -> int | None:
+        """The axis along which results run; None where each is computed by itself."""
+        found = (step.node.payload.axis for step in self.steps if step.node.op.scans)
+        return next(found, None)
+
     def node_of(self, value: int) -> Node:
         """The graph node behind a value's number."""
         if value < len(self.loads):
@@ -263,6 +269,8 @@ class SectionMaker:
         self.steps: list[tuple[Node, tuple[Any, ...]]] = []
         self.known: dict[tuple[int, Chain], Any] = {}
         self.seen_own: dict[int, Chain] = {}
+        self.scan: int | None = None
+        """The axis along which results run."""
         self.apart: set[int] = set()
         """By `id`, values of `own` that are seen in several ways: the section is not right then."""
 
@@ -325,9 +333,23 @@ class SectionMaker:
             if not spans(node.shape, views, self.shape, self.axes):
                 raise RealiseError(node, "reduction-elsewhere")
             return [(operand, ())]
+        if node.op.scans:
+            self._claim(node, views)
         if node.op.gathers and any(view.drops for view in views):
             raise RealiseError(node, "gathered-part")
         return operands_through(node, views)
+
+    def _claim(self, node: Node, views: Chain) -> None:
+        """Have the nest's loops run along the axis of a scan.
+
+        Raises:
+            RealiseError: they reduce, or run along another one, or the scan has another shape.
+        """
+        axis = node.payload.axis
+        own = not views and not self.axes and not self.totals and node.shape == self.shape
+        if not own or self.scan not in (None, axis):
+            raise RealiseError(node, "scan-elsewhere")
+        self.scan = axis
 
     def _is_ours(self, node: Node) -> bool:
         """Whether a reduction is one of this nest's own loops."""
@@ -462,6 +484,8 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
     found: list[tuple[Node, Chain]] = []
     if node.op.gathers:
         return _gathered(node, views)
+    if node.op.scans:
+        return [(node.args[0], ())]
     for arg in node.args:
         if is_leaf(arg):
             found.append((arg, ()))

@@ -110,6 +110,7 @@ class _Planner:
         self.conflicts: dict[int, str] = {}
         self.made: list[Section] = []
         self.place = {id(node): k for k, node in enumerate(graph.nodes)}
+        self.scans = sum(1 << k for k, node in enumerate(graph.nodes) if node.op.scans)
         self.output_places: dict[int, int] = {}
         for place, node in enumerate(graph.outputs):
             self.output_places.setdefault(id(node), place)
@@ -216,6 +217,9 @@ class _Planner:
             writes = 1 << self.bit[id(node)] if owned else 0
             place = max(self.place[id(part)] for part, _ in stores)
             unit = Unit(space, stores, reads, writes, covers, place)
+            unit.scans = frozenset(
+                self.graph.nodes[k].payload.axis for k in bits(covers & self.scans)
+            )
             self._mark_totals(unit)
             self.units.append(unit)
 

@@ -218,7 +218,9 @@ class _Finder:
         chain = frozenset(members)
         if chain in self.rows:
             return True
-        if not 1 < len(chain) <= MAX_LINKS or any(self.sections[k].totals for k in chain):
+        if not 1 < len(chain) <= MAX_LINKS or any(
+            self.sections[k].totals or self.sections[k].scan is not None for k in chain
+        ):
             return False
         if not self._may_run_together(chain):
             return False

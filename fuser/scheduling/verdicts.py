@@ -17,6 +17,7 @@ VERDICTS: dict[str, str] = {
     "costly-shared": "costly and needed by several kernels: stored once instead of computed again",
     "many-stages": "needed by many reductions one after another: stored, not computed for each",
     "many-views": "seen through many views: stored once instead of computed again",
+    "scan-elsewhere": "results that run along an axis, used in loops that do not",
     "gathered": "read at computed places: all of it is written first",
     "gathered-part": "read at computed places, and part of it is used: all places are checked",
     "joined": "joined, then used: the parts are written into one buffer first",

@@ -57,6 +57,12 @@ def check_dtype(dtype: np.dtype[Any], what: str) -> None:
         raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
 
 
+def has_scans() -> bool:
+    """Whether the backend that is traced for has results that run along an axis."""
+    backend = _traced_for.get()
+    return backend is not None and backend.capabilities.scans
+
+
 @contextmanager
 def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
     """Admit what the backend of these arguments has, for as long as a function is traced."""

@@ -98,8 +98,7 @@ def spread(x: TracedArray) -> tuple[TracedArray, TracedArray] | None:
 def _elementwise(node: Node) -> bool:
     """Whether a node computes each element from those of its operands, and never raises."""
     row = node.op
-    raises = node.dtype.kind in row.raises
-    return bool(node.args) and not (row.structure or row.reduction or raises)
+    return bool(node.args) and row.is_elementwise and node.dtype.kind not in row.raises
 
 
 def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:

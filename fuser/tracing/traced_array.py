@@ -32,8 +32,7 @@ COORDINATES = 6
 LARGEST_INTEGER = float(1 << 62)
 #: Methods that NumPy runs between kernels.
 _CALLED = frozenset(
-    "argpartition argsort choose compress cumprod cumsum nonzero searchsorted view "
-    "byteswap".split()
+    "argpartition argsort choose compress nonzero searchsorted view byteswap".split()
 )
 #: What classes have, and their values have not.
 _OF_CLASSES = frozenset(dir(type)) - frozenset(dir(object))
@@ -511,7 +510,7 @@ def _reduction_method(name: str) -> Callable[..., Any]:
 
 
 for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
-              "dot", "diagonal", "repeat", "take", "trace"):  # fmt: skip
+              "cumprod", "cumsum", "dot", "diagonal", "repeat", "take", "trace"):  # fmt: skip
     setattr(TracedArray, _name, _reduction_method(_name))
 
 for _name in ("__getitem__ __setitem__ __array_ufunc__ __array_function__ _call reshape "

@@ -8,6 +8,7 @@ from fuser.backends.cpu import costs, flattened_loops, invariant_columns, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine import workers
+from fuser.backends.cpu.scan_loop import emit_scan
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling.templates import Kind, Lengths, Strides, Template
 from fuser.backends.cpu.vector_loop import emit_section
@@ -46,6 +47,34 @@ def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedul
     """Append the function of a nest whose innermost loops are one."""
     inner = flattened_loops.emit_flattened(module, nest, name, deep=schedule.flattened > 1)
     emit_section(module, flattened_loops.flat(nest), inner, "internal ")
+
+
+def _launch_row(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    (length,) = lengths
+    return [], Extent(1, length, length, 1, length, schedule)
+
+
+def _emit_row(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest whose results run along its one loop."""
+    emit_section(module, nest, name)
+
+
+def _emit_scan(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest whose results run along a loop."""
+    emit_scan(module, nest, name)
+
+
+def _launch_scan(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    *outside, along, inner = lengths
+    outer, elements = math.prod(outside), math.prod(lengths)
+    columns = max(1, _chunk(nest, lengths) // max(along, 1))
+    rows = max(1, columns // max(inner, 1))
+    whole = -(-columns // tuning.SCAN_COLUMNS) * tuning.SCAN_COLUMNS
+    return [], Extent(outer, inner, elements, rows, whole, schedule)
 
 
 def _emit_invariants(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
@@ -92,6 +121,8 @@ TEMPLATES: dict[Kind, Template] = {
         _emit_loops, _launch_loops, lambda nest, s: s.store == "normal" or streams(nest),
         parameters={"store": ("normal", "streaming")},
     ),
+    Kind("scan"): Template(_emit_scan, _launch_scan),
+    Kind("scan row"): Template(_emit_row, _launch_row),
     Kind("map", is_flattened=True): Template(
         _emit_flattened, _launch_flattened,
         lambda nest, s: nest.rank > s.flattened and streams(nest),

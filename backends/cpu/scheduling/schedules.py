@@ -125,7 +125,7 @@ def template_of(nest: LoopNest, schedule: Schedule) -> Template:
 
 def _templates(nest: LoopNest) -> Mapping[Kind, Template]:
     """The table for a nest."""
-    if nest.strategy == "map":
+    if not nest.reduced:
         from fuser.backends.cpu.scheduling import map_templates
 
         return map_templates.TEMPLATES

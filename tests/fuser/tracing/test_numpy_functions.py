@@ -141,6 +141,8 @@ np.vsplit(x, 2)[0]
 np.vstack([v, w])
 np.zeros_like(x)
 np.take_along_axis(x, h.astype(int) % 6, 0)
+np.cumprod(v)
+np.cumsum(v)
 """.strip().splitlines()
 
 BETWEEN = """
@@ -153,8 +155,6 @@ np.compress([True, False, True], x, axis=0)
 np.corrcoef(x)
 np.correlate(v, [1, 2, 1])
 np.cov(x)
-np.cumprod(v)
-np.cumsum(v)
 np.cumulative_prod(v)
 np.cumulative_sum(v)
 np.diag_indices_from(q)[0]
