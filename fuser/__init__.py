@@ -9,7 +9,6 @@ _CHECKOUT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pyproject.toml"):
     __path__.append(_CHECKOUT)  # `import fuser.backends` then works without installing
 
-from fuser import functional
 from fuser.backend import available_backends, register_backend
 from fuser.base.errors import (
     ArgumentError,
@@ -25,33 +24,34 @@ from fuser.base.errors import (
 )
 from fuser.base.timeline import profile
 from fuser.calls.fused_function import FusedFunction
-from fuser.control import (
-    can_fuse_on_cpu,
-    can_fuse_on_gpu,
-    clear_caches,
-    debug_num_cached_kernel_specs,
-    get_num_threads,
-    n_compiled_kernels,
-    override_can_fuse_on_cpu,
-    override_can_fuse_on_gpu,
-    set_num_threads,
-    show_config,
-    stats,
-)
-from fuser.interface import (
-    debug_get_fused_kernel_code,
-    debug_launch_graph,
-    fuse,
-    fusion_candidates,
-    generate_code,
-    register_fusion,
-    run_fusion,
-    trace,
-)
+from fuser.interface import fuse
 from fuser.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from fuser import functional
+    from fuser.control import (
+        can_fuse_on_cpu,
+        can_fuse_on_gpu,
+        clear_caches,
+        debug_num_cached_kernel_specs,
+        get_num_threads,
+        n_compiled_kernels,
+        override_can_fuse_on_cpu,
+        override_can_fuse_on_gpu,
+        set_num_threads,
+        show_config,
+        stats,
+    )
     from fuser.explain.explanation import Explanation
+    from fuser.graph_interface import (
+        debug_get_fused_kernel_code,
+        debug_launch_graph,
+        fusion_candidates,
+        generate_code,
+        register_fusion,
+        run_fusion,
+        trace,
+    )
     from fuser.ir.graph_text import parse
     from fuser.traffic.ledger import Ledger
     from fuser.tuner import Tuning, tune
@@ -102,22 +102,33 @@ __all__ = [
 ]
 
 
+_LATER = {
+    "control": "can_fuse_on_cpu can_fuse_on_gpu clear_caches debug_num_cached_kernel_specs "
+    "get_num_threads n_compiled_kernels override_can_fuse_on_cpu override_can_fuse_on_gpu "
+    "set_num_threads show_config stats",
+    "explain.explanation": "Explanation Ledger",
+    "graph_interface": "debug_get_fused_kernel_code debug_launch_graph fusion_candidates "
+    "generate_code register_fusion run_fusion trace",
+    "ir.graph_text": "parse",
+    "tuner": "Tuning tune",
+}
+"""Files of names that are not needed to call a fused function: imported when they are asked for."""
+_MODULES = ("dask", "functional")  # the first imports Dask
+
+
 def __getattr__(name: str) -> Any:
-    """Names that are not needed to call a fused function are imported when they are asked for."""
-    if name in ("Explanation", "Ledger"):
-        from fuser.explain import explanation
+    """Import what has a name that is not needed to call a fused function."""
+    from importlib import import_module
 
-        return getattr(explanation, name)
-    if name == "dask":  # which imports Dask
-        import importlib
-
-        return importlib.import_module("fuser.dask")
-    if name == "parse":
-        from fuser.ir import graph_text
-
-        return graph_text.parse
-    if name in ("Tuning", "tune"):
-        from fuser import tuner
-
-        return getattr(tuner, name)
+    if name in _MODULES:
+        return import_module(f"fuser.{name}")
+    for file, names in _LATER.items():
+        if name in names.split():
+            found = globals()[name] = getattr(import_module(f"fuser.{file}"), name)
+            return found
     raise AttributeError(f"module 'fuser' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What the module has, and what it would import."""
+    return sorted({*globals(), *__all__, *_MODULES})

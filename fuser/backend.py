@@ -607,6 +607,13 @@ def backend_of(arrays: Iterable[Any]) -> str:
     return names[0] if names else "cpu"
 
 
+def array_module_of(arrays: Mapping[str, Any]) -> Any:
+    """NumPy, or the array module of the backend that owns the arrays."""
+    if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
+        return np
+    return get_backend(backend_of(arrays.values())).array_module
+
+
 def _owner(array: Any) -> str:
     """Ask the registered backends."""
     _read_plugins()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
@@ -15,16 +16,15 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.ir.graph import Graph
 from fuser.ir.specs import ArgSpec
 from fuser.kernel_spec import KernelSpec
-from fuser.passes import complex_parts, slice_updates
-from fuser.passes.concatenations import distribute
+from fuser.passes import length_facts
 from fuser.passes.decompose import decompose
 from fuser.passes.rewrite import Applied, rewrite, verify
-from fuser.passes.transposes import unturned
-from fuser.scheduling import in_place, row_reductions, schedule
+from fuser.scheduling import schedule
 from fuser.scheduling.capabilities import Capabilities
-from fuser.scheduling.nest_sequences import apart
 from fuser.scheduling.plans import Plan
-from fuser.traffic.moved_bytes import nominal_traffic
+
+if TYPE_CHECKING:
+    from fuser.scheduling import in_place
 
 
 def compile_upfront(
@@ -69,10 +69,25 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
         applied += rewritten
     if config.current().check:
         verify(lowered)
-    lowered = slice_updates.lower(lowered)
+    # The passes below are imported for a graph that has what they rewrite.
+    rows = [node.op for node in lowered.nodes]
+    bounded = length_facts.lower_bounds(lowered.guards)
+    if bounded or any(row.is_update or row.converts for row in rows):
+        from fuser.passes import slice_updates
+
+        lowered = slice_updates.lower(lowered)
     if mode != "fused":
         return lowered, applied
-    return row_reductions.reuse(unturned(distribute(lowered))), applied
+    if any(node.op.joins for node in lowered.nodes):
+        from fuser.passes import concatenations
+
+        lowered = concatenations.distribute(lowered)
+    if any(node.op.reduction for node in lowered.nodes):
+        from fuser.passes import transposes
+        from fuser.scheduling import row_reductions
+
+        lowered = row_reductions.reuse(transposes.unturned(lowered))
+    return lowered, applied
 
 
 def planned(
@@ -89,6 +104,8 @@ def planned(
     if key not in spec.planned:
         found = spec.planned_as(_plan_with(spec, writes)) if writes else spec
         if found.has_complex and not backend.capabilities.complex_values:
+            from fuser.passes import complex_parts
+
             with phase("schedule"):
                 plan = schedule.plan(complex_parts.lowered(found.plan.graph), spec.mode)
             found = found.planned_as(plan, in_parts=True)
@@ -100,7 +117,11 @@ def planned(
 def _plan_for(spec: KernelSpec, able: Capabilities) -> Plan:
     """The plan of a spec, or another one for kernels that can do less."""
     plan = spec.plan
-    parted = apart(plan)
+    parted = plan
+    if any(group.turns for group in plan.groups):
+        from fuser.scheduling.nest_sequences import apart
+
+        parted = apart(plan)
     sections = (section for group in parted.groups for section in group.sections)
     if able.epilogues or not any(section.totals for section in sections):
         if able.row_tiles:
@@ -129,6 +150,9 @@ def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
     What has been written may as well be read by what comes after, as in a step of several fields:
     often nothing that is still to be read is written then.
     """
+    from fuser.scheduling import in_place
+    from fuser.traffic.moved_bytes import nominal_traffic
+
     graph = spec.plan.graph
     plan = in_place.aside(spec.plan, writes)
     again = in_place.used_again(graph, writes)
@@ -155,6 +179,8 @@ def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:
         return spec
     lowered, applied = _lowered(graph, spec.mode, spec.fastmath)
     if spec.in_parts:
+        from fuser.passes import complex_parts
+
         lowered = complex_parts.lowered(lowered)
     plan = changed(spec.plan, graph=lowered)
     return KernelSpec(

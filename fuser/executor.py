@@ -26,7 +26,6 @@ from fuser.ir.graph import Graph
 from fuser.ir.views import Broadcast, Index, Part, Transpose
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.view_bounds import outside
-from fuser.scheduling.in_place import reads_beside
 from fuser.scheduling.loop_nests import Section
 
 if TYPE_CHECKING:
@@ -250,6 +249,8 @@ def may_write_directly(
     argument runs before, or in the same loop nest at the very element that it writes. A kernel that
     may meet an error writes elsewhere first, so that the array stays untouched then.
     """
+    from fuser.scheduling.in_place import reads_beside
+
     target = given[place]
     if spec.may_raise or _overlaps_itself(target):
         return False

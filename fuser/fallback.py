@@ -1,28 +1,19 @@
-"""Runs what cannot be fused, operation by operation, with the reason recorded."""
+"""Runs what cannot be fused, operation by operation. Loaded when something is."""
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import backend_of, chosen_name, get_backend
-from fuser.base import budget, caches, counters, forks, logs
-from fuser.base.errors import FallbackWarning, FusionError, Reason
+from fuser.backend import array_module_of, backend_of, chosen_name, get_backend
+from fuser.base import budget, caches
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.element_loops import region
 from fuser.ir import dims, infer, layouts, loops, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
-from fuser.program_spec import made_by
-
-#: Reasons that were warned of; after so many, all are forgotten.
-WARNED_LIMIT = 4096
-_warned: set[tuple[str, ...]] = set()
-_lock = forks.lock()
+from fuser.program_spec import ElementLoop
 
 
 def interpret(
@@ -110,7 +101,7 @@ def evaluate(
             stack.extend(reversed(missing))
             continue
         budget.spend("steps")
-        values[id(node)] = _value(node, values, arrays, numbers, module_of(arrays))
+        values[id(node)] = _value(node, values, arrays, numbers, array_module_of(arrays))
         if found is not None:
             found[id(node)] = values[id(node)]
         stack.pop()
@@ -118,7 +109,7 @@ def evaluate(
 
 
 def run_loop(*args: Any) -> list[Any]:
-    """Run a loop region, operation by operation: what its call, `loops.NAME`, means."""
+    """Run a loop region, operation by operation: what its call, `opaque_calls.LOOP`, means."""
     region = loops.region_of(args)
     entry = loops.Entry(*args[loops.STATED :])
     graph, names = region.graph, region.names
@@ -132,7 +123,7 @@ def run_loop(*args: Any) -> list[Any]:
             for dim, size in zip(p.shape, np.shape(arrays[p.name]), strict=True)
         }  # fmt: skip
         sizes |= {k: dims.evaluate(dim, numbers) for k, dim in graph.scalar_lengths.items()}
-        found = interpret(graph, arrays, {**numbers, **sizes}, module_of(arrays))
+        found = interpret(graph, arrays, {**numbers, **sizes}, array_module_of(arrays))
         for place, output, box in region.writes:
             arrays[names[place]][box.slices(sizes) if box else ...] = found[output]
         return [_left(name, arrays, found) for name in region.results]
@@ -148,9 +139,6 @@ def _left(name: str, arrays: Mapping[str, Any], found: Sequence[Any]) -> Any:
     return value[()] if name.endswith("[()]") else np.asarray(value)
 
 
-opaque_calls.SPECIAL[loops.NAME] = run_loop
-
-
 def run_elements(*args: Any) -> list[Any]:
     """What a call that stands for a loop over elements gives, where no program has prepared it."""
     return element_runner(args[:4])(*args)
@@ -162,22 +150,15 @@ def _elements(args: tuple[Any, ...], name: str) -> Callable[..., list[Any]]:
     return region.Runner(args, get_backend(name).element_kernel)
 
 
+def steps_runner(step: ElementLoop) -> Callable[..., list[Any]]:
+    """What runs a loop over elements of a program, on the backend that is chosen."""
+    kernel = get_backend(chosen_name() or "cpu").element_kernel
+    return region.Runner(step.nodes[0].payload.args, kernel, step.owned)
+
+
 def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:
     """What runs a loop over elements on the backend that is chosen, by what its text says."""
     return _elements(tuple(args), chosen_name() or "cpu")
-
-
-opaque_calls.SPECIAL[region.NAME] = run_elements
-made_by["element loop"] = lambda step: region.Runner(
-    step.nodes[0].payload.args, get_backend(chosen_name() or "cpu").element_kernel, step.owned
-)
-
-
-def module_of(arrays: Mapping[str, Any]) -> Any:
-    """NumPy, or the backend's array module."""
-    if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
-        return np
-    return get_backend(backend_of(arrays.values())).array_module
 
 
 def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
@@ -253,53 +234,3 @@ def _value(
     if row.reduction:
         return function(operands[0], node.payload.axes)
     return function(*operands)
-
-
-def record(reason: Reason, policy: str, function: str = "") -> None:
-    """Count a fallback, and warn or raise as the policy says.
-
-    Args:
-        reason: why.
-        policy: "warn" (once for each reason and function), "allow" or "error".
-        function: the name of the function that is not fused.
-
-    Raises:
-        FusionError: the policy is "error".
-    """
-    counters.count("fallbacks")
-    counters.count(f"fallback.{reason.code}")
-    if policy == "error":
-        raise FusionError(reason)
-    say(reason, policy, function)
-
-
-def say(reason: Reason, policy: str, function: str = "") -> None:
-    """Warn of a reason, once for each function, if the policy is "warn"; log it if it is not."""
-    if policy != "warn":
-        logs.note("not fused: %s", reason)
-        return
-    key = (reason.code, reason.operation, reason.where, function)
-    with _lock:
-        new = key not in _warned
-        if len(_warned) >= WARNED_LIMIT:
-            _warned.clear()
-        _warned.add(key)
-    if new:
-        logs.tell("not fused: %s", reason)
-        warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())
-
-
-def _stack_level() -> int:
-    """How many frames lie between here and the user's code."""
-    level = 1
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("fuser."):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-@caches.clears("warnings")
-def forget_warnings() -> None:
-    """Warn again for every reason; for tests and after `clear_caches`."""
-    with _lock:
-        _warned.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from fuser.base.records import field, record
 from fuser.ir.attributes import Region as Box
 from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import is_array
-from fuser.ir.loops import Region
 from fuser.ir.opaque_calls import DECIDED
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
+
+if TYPE_CHECKING:
+    from fuser.ir.loops import Region
 
 #: "loop", "element loop": makes what runs one, a function of the arguments of its call; handed in.
 made_by: dict[str, Callable[[Any], Callable[..., list[Any]]]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.fallback import module_of
+from fuser.backend import array_module_of
 from fuser.ir import dims
 from fuser.ir.attributes import Extent
 from fuser.ir.philox import random_bits
@@ -92,7 +92,7 @@ def _places(x: Any) -> Any:
         node = tracing.node("positions", (), Extent(dims.product(shape)))
         node = tracing.node("reshape", [node], Reshape(shape))
         return tracing.wrap(tracing.cast(node, _WORD), not shape)
-    return module_of({"x": x}).arange(x.size, dtype=np.uint64).reshape(x.shape)
+    return array_module_of({"x": x}).arange(x.size, dtype=np.uint64).reshape(x.shape)
 
 
 def _bits(place: Any, seed: Any) -> Any:

@@ -37,7 +37,7 @@ LAYERS = {
         programs: programs.*
         calls: calls.*
         explain: explain.*
-        interface: interface functional random_functions control
+        interface: interface graph_interface functional random_functions control
         dask: dask.*
         tuner: tuner
     """,

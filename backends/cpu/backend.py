@@ -23,7 +23,6 @@ from fuser.base import forks
 from fuser.codegen import LoopNest
 from fuser.ir.layouts import ordered_strides
 from fuser.ir.ops import Op, admits
-from fuser.passes import complex_parts
 from fuser.scheduling.capabilities import Capabilities
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ class CpuBackend(Backend):
 
     def admits(self, row: Op, dtype: np.dtype[Any]) -> bool:
         """Rows of complex numbers are those that can be spelled by their parts."""
+        from fuser.passes import complex_parts
+
         if dtype.kind == "c" and not row.structure:
             return row.name in complex_parts.ROWS
         return admits(row, dtype)

@@ -17,7 +17,7 @@ from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling import kept
 from fuser.backends.cpu.scheduling.choose import choose, writes_past_caches
 from fuser.backends.cpu.scheduling.schedules import launch_of, legal_schedules
-from fuser.backends.cpu.wrappers import packs
+from fuser.backends.cpu.section import packs
 from fuser.base import forks
 from fuser.base.records import changed
 from fuser.codegen import LoopNest

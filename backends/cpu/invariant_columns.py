@@ -14,7 +14,8 @@ from typing import NamedTuple
 from fuser.backends.cpu import conversion, costs, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.wrappers import Block, Wrapper, packs
+from fuser.backends.cpu.section import packs
+from fuser.backends.cpu.wrappers import Block, Wrapper
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.costs import ROOT

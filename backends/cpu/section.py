@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, HEAVY_CODE, spell
-from fuser.backends.cpu.vector_memory import position, positions
-from fuser.base.records import field, record
+from fuser.base.records import changed, field, record
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
@@ -22,6 +21,25 @@ if TYPE_CHECKING:
 
 #: Bodies of at most so much code, in light operations, take two native vectors at a time.
 UNROLL_LIMIT = 450
+
+
+def packs(nest: LoopNest) -> bool:
+    """Whether strided operands go through scratch memory: in two loops they may be transposed.
+
+    In one loop, picking elements in the body is as fast, and needs no second pass.
+    """
+    return nest.rank > 1 and any(desc.picked for desc in nest.loads)
+
+
+def streams(nest: LoopNest) -> bool:
+    """Whether results of a nest can be written past the caches: they are contiguous."""
+    whole = all(desc.access == CONTIGUOUS for _, desc in nest.stores)
+    return nest.strategy == "map" and whole
+
+
+def beside(desc: TensorDesc) -> TensorDesc:
+    """An operand as it is met in scratch memory: what is picked up else lies together there."""
+    return changed(desc, access=CONTIGUOUS) if desc.picked else desc
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:
@@ -201,6 +219,8 @@ class Section:
 
     def _position(self, k: int, desc: TensorDesc) -> Value:
         """The elements of a counted operand; lanes past the last one repeat it."""
+        from fuser.backends.cpu.vector_memory import position, positions
+
         if desc.access == INVARIANT:
             return position(self.bodies[1], desc, f"%row{k}")
         places = Value("%places", "i64", self.lanes)

@@ -8,32 +8,12 @@ from __future__ import annotations
 
 from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Module
-from fuser.backends.cpu.loops import begin_loop
-from fuser.base.records import changed, record
+from fuser.base.records import record
 from fuser.codegen import LoopNest
-from fuser.ir.specs import CONTIGUOUS, TensorDesc
+from fuser.ir.specs import TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 CACHE_LINE = 64
-
-
-def packs(nest: LoopNest) -> bool:
-    """Whether strided operands go through scratch memory: in two loops they may be transposed.
-
-    In one loop, picking elements in the body is as fast, and needs no second pass.
-    """
-    return nest.rank > 1 and any(desc.picked for desc in nest.loads)
-
-
-def streams(nest: LoopNest) -> bool:
-    """Whether results of a nest can be written past the caches: they are contiguous."""
-    whole = all(desc.access == CONTIGUOUS for _, desc in nest.stores)
-    return nest.strategy == "map" and whole
-
-
-def beside(desc: TensorDesc) -> TensorDesc:
-    """An operand as it is met in scratch memory: what is picked up else lies together there."""
-    return changed(desc, access=CONTIGUOUS) if desc.picked else desc
 
 
 @record
@@ -165,6 +145,8 @@ class Packing(Wrapper):
 
     def tiles(self, inner: str, width: str, most: str) -> None:
         """The loops over tiles."""
+        from fuser.backends.cpu.loops import begin_loop
+
         b, block = self.b, self.block
         steps = {k: self.number(f"mul i64 {width}, {self.sizes[k]}") for k in self.packed}
         for k in self.packed:
@@ -295,6 +277,8 @@ class Streaming(Wrapper):
 
     def rows(self, plain: str, past: str, lanes: int) -> None:
         """Row by row: a head, the aligned vectors, a tail."""
+        from fuser.backends.cpu.loops import begin_loop
+
         b = self.b
         loop = begin_loop(b, "%obegin", "%oend")
         row, after = loop.index, self.number(f"add i64 {loop.index}, 1")

@@ -56,9 +56,12 @@ class Budget:
         notes: why loops were unrolled.
         writes: how often each made a write into a part of an array.
         look: steps until the clock is looked at.
+        resting: how many `unclocked` it is in.
     """
 
-    __slots__ = ("_ends_s", "_told", "left", "lines", "look", "name", "notes", "writes")
+    __slots__ = (
+        "_ends_s", "_told", "left", "lines", "look", "name", "notes", "resting", "writes",
+    )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         """Open a budget for the function called `name`."""
@@ -67,7 +70,7 @@ class Budget:
         self.lines: Counter[str] = Counter()
         self.writes: Counter[str] = Counter()
         self.notes: list[str] = []
-        self.look = _STRIDE
+        self.look, self.resting = _STRIDE, 0
         self._ends_s = thread_time() + SECONDS
         self._told = False
 
@@ -83,12 +86,20 @@ class Budget:
         if self.left[unit] < 0:
             raise self.refusal(f"more than {LIMITS[unit]:,} {_WORDS[unit]}")
         self.look = _STRIDE
-        left_s = self._ends_s - thread_time()
+        left_s = self.left_s(thread_time())
         if left_s < SECONDS - SILENT_S and not self._told:
             self._told = True
             self._tell()
         if left_s < 0:
-            raise self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
+            raise self.too_long()
+
+    def left_s(self, now_s: float) -> float:
+        """The seconds that are left where the thread's clock shows so many."""
+        return self._ends_s - now_s
+
+    def too_long(self) -> Unsupported:
+        """The reason that no time is left."""
+        return self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
 
     def _tell(self) -> None:
         """Say what takes so long: to `logging`, and where somebody sits in front of a terminal."""
@@ -137,6 +148,11 @@ class _Here(threading.local):
 _here = _Here()
 
 
+def current() -> Budget | None:
+    """The budget that is open on this thread."""
+    return _here.budget
+
+
 def is_open() -> bool:
     """Whether this thread is within a first call: what calls now came in between, as a signal."""
     return _here.budget is not None
@@ -166,12 +182,16 @@ class unclocked:  # noqa: N801  (read as an adverb at its places of use)
     def __enter__(self) -> None:
         """Read the clock, if a budget is open."""
         self._budget = _here.budget
-        self._start_s = 0.0 if self._budget is None else thread_time()
+        self._start_s = 0.0
+        if self._budget is not None:
+            self._budget.resting += 1
+            self._start_s = thread_time()
 
     def __exit__(self, *_: object) -> None:
         """Give the time back."""
         if self._budget is not None:
             self._budget.give_back(thread_time() - self._start_s)
+            self._budget.resting -= 1
 
 
 def spend(unit: str, amount: int = 1, line: str = "") -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fuser.base import trees
 from fuser.base.constant_keys import Same, constant_key
-from fuser.base.protocols import is_array
+from fuser.base.packages import root
+from fuser.base.protocols import is_array, module_of
 
 
 def signature(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -79,3 +80,66 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return ()
+
+
+#: Combinations of shapes and strides that one function remembers exactly.
+READY_LIMIT = 256
+
+
+def exact_key(args: tuple[Any, ...]) -> Any:
+    """Dtypes, shapes and strides of arrays, types of numbers; None for other objects."""
+    parts: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is np.ndarray:
+            parts.append((arg.dtype, arg.shape, arg.strides))
+        elif kind is float or kind is int or kind is bool:
+            parts.append(kind)
+        elif is_cupy(kind):
+            parts.append((kind, arg.data.device_id, arg.dtype, arg.shape, arg.strides))
+        elif issubclass(kind, np.ndarray):
+            parts.append((kind, arg.dtype, arg.shape, arg.strides))
+        elif issubclass(kind, np.generic):
+            parts.append((kind, arg.dtype))
+        elif kind is complex or kind is str or arg is None:
+            parts.append((kind, repr(arg)))
+        else:
+            return None
+    return tuple(parts)
+
+
+#: Parts of a tuple, list or dict that a refusal is known by; of longer ones the first.
+_FEW = 8
+
+
+def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What refused calls are known by where `exact_key` has none for them.
+
+    A call that is taken for another one's like is NumPy's, so it need not tell all calls apart:
+    objects are known by identity, long containers by their length and first part.
+
+    Args:
+        args: of the call.
+        kwargs: likewise.
+    """
+    return (_refusal_part(args), *[(name, _refusal_part(kwargs[name])) for name in kwargs])
+
+
+def _refusal_part(value: Any, depth: int = 4) -> Any:
+    """The part of one argument."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return (value.dtype, value.shape)
+    if kind is float or kind is int or kind is bool:
+        return kind
+    if (kind is tuple or kind is list or kind is dict) and depth:
+        parts = value.values() if kind is dict else value
+        if len(value) > _FEW and depth < 4:
+            parts = (next(iter(parts)),)
+        return (kind, len(value), *[_refusal_part(part, depth - 1) for part in parts])
+    return (id(kind), id(value))
+
+
+def is_cupy(kind: type[Any]) -> bool:
+    """Whether arrays of a type are CuPy's."""
+    return root(module_of(kind)) == "cupy" and kind.__name__ == "ndarray"

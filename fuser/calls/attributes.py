@@ -376,9 +376,11 @@ def frame_for(
         return None
     if not attributes and isinstance(error, Unsupported):
         attributes = suspected(owner, leaves, error.reason)
-    if not attributes or not owner._frames.note(owner, leaves, attributes):
+    if not attributes:
         return None
-    frames: Frames = owner._frames
+    frames = owner._frames = owner._frames or Frames()
+    if not frames.note(owner, leaves, attributes):
+        return None
     return frames.find(owner, structure, leaves)
 
 

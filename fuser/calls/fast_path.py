@@ -10,8 +10,7 @@ import numpy as np
 from fuser import executor
 from fuser.backend import get_backend
 from fuser.base import counters
-from fuser.base.packages import root
-from fuser.base.protocols import module_of
+from fuser.base.call_keys import is_cupy
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.result_assembly import NotAssembled, assemble, prepare
 from fuser.calls.specialisation import Call
@@ -268,72 +267,11 @@ class Writes:
 
 #: Classes of numbers, and numbers in shapes, that one combination of these remembers.
 WAYS_LIMIT = 16
-#: Combinations of shapes and strides that one function remembers exactly.
-READY_LIMIT = 256
-
-
-def exact_key(args: tuple[Any, ...]) -> Any:
-    """Dtypes, shapes and strides of arrays, types of numbers; None for other objects."""
-    parts: list[Any] = []
-    for arg in args:
-        kind = type(arg)
-        if kind is np.ndarray:
-            parts.append((arg.dtype, arg.shape, arg.strides))
-        elif kind is float or kind is int or kind is bool:
-            parts.append(kind)
-        elif _is_cupy(kind):
-            parts.append((kind, arg.data.device_id, arg.dtype, arg.shape, arg.strides))
-        elif issubclass(kind, np.ndarray):
-            parts.append((kind, arg.dtype, arg.shape, arg.strides))
-        elif issubclass(kind, np.generic):
-            parts.append((kind, arg.dtype))
-        elif kind is complex or kind is str or arg is None:
-            parts.append((kind, repr(arg)))
-        else:
-            return None
-    return tuple(parts)
-
-
-#: Parts of a tuple, list or dict that a refusal is known by; of longer ones the first.
-_FEW = 8
-
-
-def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What refused calls are known by where `exact_key` has none for them.
-
-    A call that is taken for another one's like is NumPy's, so it need not tell all calls apart:
-    objects are known by identity, long containers by their length and first part.
-
-    Args:
-        args: of the call.
-        kwargs: likewise.
-    """
-    return (_refusal_part(args), *[(name, _refusal_part(kwargs[name])) for name in kwargs])
-
-
-def _refusal_part(value: Any, depth: int = 4) -> Any:
-    """The part of one argument."""
-    kind = type(value)
-    if kind is np.ndarray:
-        return (value.dtype, value.shape)
-    if kind is float or kind is int or kind is bool:
-        return kind
-    if (kind is tuple or kind is list or kind is dict) and depth:
-        parts = value.values() if kind is dict else value
-        if len(value) > _FEW and depth < 4:
-            parts = (next(iter(parts)),)
-        return (kind, len(value), *[_refusal_part(part, depth - 1) for part in parts])
-    return (id(kind), id(value))
 
 
 def _layout(array: Any) -> tuple[Any, ...]:
     """What a captured array may be given anew in place."""
     return array.dtype, array.shape, array.strides
-
-
-def _is_cupy(kind: type[Any]) -> bool:
-    """Whether arrays of a type are CuPy's."""
-    return root(module_of(kind)) == "cupy" and kind.__name__ == "ndarray"
 
 
 def make_ready(call: Call) -> Ready | None:
@@ -346,11 +284,11 @@ def make_ready(call: Call) -> Ready | None:
         return None
     numbers = spec.graph.integer_arrays if spec.graph.guards_of_integers else ()
     arrays = [array for name, array in call.arrays.items() if name not in numbers]
-    there = any(_is_cupy(type(array)) for array in arrays)  # NumPy's scalars are moved to it
+    there = any(is_cupy(type(array)) for array in arrays)  # NumPy's scalars are moved to it
     if captured and not there:
         return None  # served natively
     kinds = [type(array) for array in arrays if not (there and isinstance(array, np.generic))]
-    if any(kind is not np.ndarray and not _is_cupy(kind) for kind in kinds):
+    if any(kind is not np.ndarray and not is_cupy(kind) for kind in kinds):
         return None
     writes = Writes(call)
     given = {f"o{place}": target for place, target in writes.targets.items()}
@@ -374,7 +312,7 @@ def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
     if call.specialisation.captured or len(trace.leaves) != 1:
         return None
     leaf = trace.leaves[0]
-    if type(leaf) is not OutNode or not _is_cupy(type(out)):
+    if type(leaf) is not OutNode or not is_cupy(type(out)):
         return None
     backend = get_backend(executor.device_of(call.arrays.values()))
     given = {leaf.index: out}

@@ -21,8 +21,9 @@ from typing import (
 
 import numpy as np
 
-from fuser import executor, fallback
+from fuser import executor
 from fuser.backend import (
+    MISSED,
     OWNERS,
     CompileError,
     PlainCall,
@@ -32,8 +33,14 @@ from fuser.backend import (
     chosen,
     hold_adopted,
 )
-from fuser.base import budget, caches, config, counters, forks, timeline, trees
-from fuser.base.call_keys import parameter_names, signature
+from fuser.base import budget, caches, config, counters, forks, notices, timeline, trees
+from fuser.base.call_keys import (
+    READY_LIMIT,
+    exact_key,
+    parameter_names,
+    refusal_key,
+    signature,
+)
 from fuser.base.errors import (
     ArgumentError,
     FuserError,
@@ -50,21 +57,8 @@ from fuser.calls import (
     native_call,
     pickling,
     running,
-    wrapped_arrays,
-)
-from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
-from fuser.calls.fast_path import (
-    READY_LIMIT,
-    ReadyForIntegers,
-    Ways,
-    Writes,
-    exact_key,
-    make_ready,
-    make_ready_out,
-    refusal_key,
 )
 from fuser.calls.outputs import copied_into, given_buffers
-from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, Specialisation, is_brief
 from fuser.capture import captures
 from fuser.capture.effects import tracing_here
@@ -77,6 +71,7 @@ from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
 if TYPE_CHECKING:
+    from fuser.calls.attributes import Frames, Hidden
     from fuser.calls.comparison import Comparison
     from fuser.calls.trace_cache import Signature
 
@@ -167,7 +162,7 @@ class FusedFunction(_Base[P, Result]):
         self._takes_out = "out" not in parameter_names(function)
         self._refused: dict[Any, Unready] = {}
         self._long: dict[Any, int] = {}
-        self._frames = Frames()
+        self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
         self._by_value: Any = None
         _all_functions.add(self)
@@ -253,7 +248,7 @@ class FusedFunction(_Base[P, Result]):
         except Unsupported:  # an integer that no kernel's arithmetic has: below it becomes a reason
             pass
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
-            return run_frame(self, *frame, args, kwargs, None)
+            return _run_frame(self, *frame, args, kwargs, None)
         if self._refused and self.fallback != "error":
             known = self._refused.get(refusal_key(args, kwargs))
             if known is not None and known.holds():
@@ -297,13 +292,16 @@ class FusedFunction(_Base[P, Result]):
             finally:
                 hold_adopted(leaves, taken)
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
-            return run_frame(self, *frame, args, kwargs, out)
+            return _run_frame(self, *frame, args, kwargs, out)
         if budget.is_open() or tracing_here() or forks.imports_here():
             return self._fall_back(self._reentered, args, kwargs, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
-        if (wrapped := wrapped_arrays.caller(leaves, out)) is not None:
-            return wrapped(self, structure, leaves, out)
+        if any(lazy_arrays.is_labelled(leaf) or lazy_arrays.is_mapped(leaf) for leaf in leaves):
+            from fuser.calls import wrapped_arrays  # most programs have none
+
+            if (wrapped := wrapped_arrays.caller(leaves, out)) is not None:
+                return wrapped(self, structure, leaves, out)
         try:
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
@@ -314,7 +312,7 @@ class FusedFunction(_Base[P, Result]):
             return result
         except (CannotRun, Unsupported) as error:
             reason = error.reason
-            frame = frame_for(self, error, structure, leaves)
+            frame = _frame_for(self, error, structure, leaves)
             stopped = error.call if type(error) is CannotRun else None
             if stopped is not None and self.fallback != "error" and not timeline.listening():
                 self._shorten(stopped, structure, leaves, args, names, out)
@@ -331,7 +329,7 @@ class FusedFunction(_Base[P, Result]):
         if reason is None:  # it raises itself where it writes into what is read-only
             return self.__wrapped__(*args, **kwargs)
         if frame is not None:
-            return run_frame(self, *frame, args, kwargs, out)
+            return _run_frame(self, *frame, args, kwargs, out)
         fell.append(reason)
         result = self._fall_back(reason, args, kwargs, out)
         if reason.code == "not-traceable":
@@ -358,7 +356,7 @@ class FusedFunction(_Base[P, Result]):
             try:
                 self._find_call(structure, leaves)
             except (CannotRun, Unsupported) as error:
-                frame = frame_for(self, error, structure, leaves)
+                frame = _frame_for(self, error, structure, leaves)
         return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
 
     def known_for(self, structure: Any, leaves: list[Any]) -> Sequence[Specialisation]:
@@ -494,6 +492,8 @@ class FusedFunction(_Base[P, Result]):
             return self._get_program_ready(call, key, structure, leaves, names)
         if nested or (names and out is None):
             return False
+        from fuser.calls.fast_path import ReadyForIntegers, Ways, make_ready, make_ready_out
+
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
         if out is not None:
@@ -578,6 +578,8 @@ class FusedFunction(_Base[P, Result]):
         if call.specialisation.trace.writes:
             if given:
                 return False
+            from fuser.calls.fast_path import Writes  # most functions write into no argument
+
             direct = Writes(call).targets
             given = {f"o{place}": target for place, target in direct.items()}
         launch = executor.known_launch(spec, call.arrays, given, call.sizes)
@@ -693,7 +695,7 @@ class FusedFunction(_Base[P, Result]):
         if not passing:
             self.note_reason(reason)
         if reason.code != "runtime-check" or not self.errstate:
-            fallback.record(reason, "allow" if passing else self.fallback, self._name)
+            notices.record(reason, "allow" if passing else self.fallback, self._name)
         if not plain:
             result = self.__wrapped__(*args, **kwargs)
         return result if out is None else copied_into(out, result)
@@ -765,7 +767,7 @@ class FusedFunction(_Base[P, Result]):
             self.note_reason(error.reason)
             if self.fallback == "error":
                 raise
-            fallback.say(error.reason, self.fallback, self._name)
+            notices.say(error.reason, self.fallback, self._name)
 
     def benchmark(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Comparison:
         """Time the plain function and the fused one in turns, in this process.
@@ -792,9 +794,23 @@ class FusedFunction(_Base[P, Result]):
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
         self._refused, self._long = {}, {}
-        self._frames = Frames()
+        self._frames = None
         if self._native is not None:
             self._native.detach()
+
+
+def _frame_for(*args: Any) -> Any:
+    """What is run instead of a function that assigns attributes, see `attributes`."""
+    from fuser.calls.attributes import frame_for  # most functions assign none
+
+    return frame_for(*args)
+
+
+def _run_frame(*args: Any) -> Any:
+    """Run that."""
+    from fuser.calls.attributes import run_frame
+
+    return run_frame(*args)
 
 
 class Texts(dict[str, str]):

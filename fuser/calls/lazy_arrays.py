@@ -1,6 +1,6 @@
-"""Arguments that are computed later: whoever knows them runs the call, found by their package.
+"""Arguments that are no arrays, but are computed later or have labels, found by their package.
 
-Nothing is imported for a call without them.
+Whoever knows them runs the call; nothing is imported for a call without them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuser.base.protocols import mro_of
+import numpy as np
+
+from fuser.base.packages import root
+from fuser.base.protocols import module_of, mro_of
 
 #: Module and name of the class of such arrays, and of ours that runs calls with them.
-KINDS = {"dask.array.core": ("Array", "fuser.dask.arrays")}
+LAZY = {"dask.array.core": ("Array", "fuser.dask.arrays")}
+#: Classes of values with labels, by package.
+LABELLED = {"pandas": ("Series", "DataFrame"), "xarray": ("DataArray",)}
 
 
 def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | None:
@@ -26,7 +31,7 @@ def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | No
     Returns:
         None where no argument is such an array.
     """
-    for module, (name, ours) in KINDS.items():
+    for module, (name, ours) in LAZY.items():
         known = sys.modules.get(module)
         if known is None:
             continue
@@ -35,3 +40,25 @@ def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | No
             found: Callable[..., Any] = getattr(importlib.import_module(ours), what)
             return found
     return None
+
+
+def is_labelled(leaf: Any) -> bool:
+    """Whether an argument has labels; none of its code runs.
+
+    Args:
+        leaf: any argument.
+    """
+    for kind in mro_of(leaf):
+        names = LABELLED.get(root(module_of(kind)))
+        if names is not None and kind.__name__ in names:
+            return True
+    return False
+
+
+def is_mapped(leaf: Any) -> bool:
+    """Whether an argument is a memory-mapped array, and of no class derived from these.
+
+    Args:
+        leaf: any argument.
+    """
+    return type(leaf) is np.memmap

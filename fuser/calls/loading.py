@@ -14,7 +14,7 @@ from fuser.base import forks
 
 MODULES = (
     "fuser.calls.trace_cache",
-    "fuser.capture.opaque_tracing",
+    "fuser.capture.namespace",
     "fuser.programs.partition",
     "fuser.runtime.launch",
 )

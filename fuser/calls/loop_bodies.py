@@ -10,13 +10,12 @@ import numpy as np
 
 from fuser.backend import chosen, chosen_name
 from fuser.base import budget, trees
-from fuser.base.call_keys import signature
+from fuser.base.call_keys import exact_key, signature
 from fuser.base.errors import Reason
 from fuser.base.generated import define
 from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
 from fuser.base.records import changed
 from fuser.calls import native_call
-from fuser.calls.fast_path import exact_key
 from fuser.calls.fused_function import FusedFunction
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import specialise

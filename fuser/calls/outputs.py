@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fuser import executor
+from fuser.backend import array_module_of
 from fuser.base import trees
 from fuser.base.errors import ArgumentError, DtypeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.calls.specialisation import Call
-from fuser.fallback import module_of
 from fuser.ir import dims, view_chains
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
 
@@ -128,7 +128,7 @@ def result_of(
         array = call.arrays[names[leaf.parameter]]
         if not leaf.views:
             return array
-        return view_chains.apply_views(array, leaf.views, call.sizes, module_of(call.arrays))
+        return view_chains.apply_views(array, leaf.views, call.sizes, array_module_of(call.arrays))
     if isinstance(leaf, OutScalar):
         return evaluate_scalar(leaf.text, call.numbers)
     value = leaf.value

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fuser import executor, fallback
+from fuser import executor
+from fuser.backend import array_module_of
 from fuser.base import trees
 from fuser.base.errors import Reason
 from fuser.base.unexpected import internal_errors
 from fuser.calls.outputs import check_hazards, check_target, result_of, targets_of
 from fuser.calls.specialisation import Call
 from fuser.executor import CannotRun
-from fuser.fallback import module_of
 from fuser.ir import dims
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import CallFailed
@@ -121,7 +121,9 @@ def look(call: Call, paused: Any = None) -> None:
 
 def _interpreted(call: Call, given: Mapping[int, Any]) -> list[Any]:
     """Mode "fallback": NumPy or CuPy, operation by operation."""
-    module = module_of(call.arrays)
+    from fuser import fallback
+
+    module = array_module_of(call.arrays)
     graph = call.specialisation.trace.graph
     try:
         check = call.specialisation.check_late

@@ -13,9 +13,8 @@ from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.protocols import is_array
 from fuser.base.records import field, record
 from fuser.capture import captures
-from fuser.element_loops import region
-from fuser.ir import dims, loops
-from fuser.ir.opaque_calls import PatternMiss
+from fuser.ir import dims
+from fuser.ir.opaque_calls import LOOPS, PatternMiss
 from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import Trace
 
@@ -169,7 +168,7 @@ LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
 def is_brief(call: Call) -> bool:
     """Whether NumPy's operations take less, by estimate, than a look at the call by Python."""
     nodes = [n for n in call.specialisation.trace.graph.nodes if not n.op.is_input]
-    if any(node.op.is_opaque and node.payload.name in (loops.NAME, region.NAME) for node in nodes):
+    if any(node.op.is_opaque and node.payload.name in LOOPS for node in nodes):
         return False
     count = sum(not (node.op.is_opaque or node.op.is_scalar) for node in nodes)
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]

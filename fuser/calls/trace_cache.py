@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fuser import executor, fallback
-from fuser.base import forks, logs
+from fuser import executor
+from fuser.base import forks, logs, notices
 from fuser.base.constant_keys import stands_for_others
 from fuser.base.error_states import noted
 from fuser.base.errors import Reason, ShapeError, Unsupported
@@ -259,4 +259,4 @@ def _note_breaks(
             entry.refuse(reason, names)
             raise CannotRun(reason)
         function.note_reason(reason)
-        fallback.say(reason, function.fallback, function._name)
+        notices.say(reason, function.fallback, function._name)

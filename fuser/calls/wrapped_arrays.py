@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import fallback
 from fuser.backend import chosen
-from fuser.base import budget, trees
+from fuser.base import budget, notices, trees
 from fuser.base.call_keys import leaf_names
 from fuser.base.errors import Unsupported
 from fuser.base.packages import root
-from fuser.base.protocols import module_of, mro_of
+from fuser.base.protocols import module_of
+from fuser.calls.lazy_arrays import is_labelled, is_mapped
 from fuser.calls.outputs import copied_into
 from fuser.calls.specialisation import Specialisation
 from fuser.executor import CannotRun
@@ -36,36 +36,12 @@ from fuser.tracing.trace_result import OutNode
 if TYPE_CHECKING:
     from fuser.calls.owner import Owner
 
-#: Classes of values with labels, by package.
-KINDS = {"pandas": ("Series", "DataFrame"), "xarray": ("DataArray",)}
 #: Elements that a function is tried on.
 FEW = 2
 #: Names of arguments that are remembered for one way to run a function, with what it gave for few.
 TRIED_LIMIT = 64
 #: Under which a specialisation remembers whether no result was mapped.
 _PLAIN = "memmap"
-
-
-def is_labelled(leaf: Any) -> bool:
-    """Whether an argument has labels; none of its code runs.
-
-    Args:
-        leaf: any argument.
-    """
-    for kind in mro_of(leaf):
-        names = KINDS.get(root(module_of(kind)))
-        if names is not None and kind.__name__ in names:
-            return True
-    return False
-
-
-def is_mapped(leaf: Any) -> bool:
-    """Whether an argument is a memory-mapped array, and of no class derived from these.
-
-    Args:
-        leaf: any argument.
-    """
-    return type(leaf) is np.memmap
 
 
 def caller(leaves: Sequence[Any], out: Any) -> Callable[..., Any] | None:
@@ -106,7 +82,7 @@ def _call(
     else:
         return run()
     function.note_reason(reason)
-    fallback.record(reason, function.fallback, function._name)
+    notices.record(reason, function.fallback, function._name)
     result = function.__wrapped__(*args, **kwargs)
     return result if out is None else copied_into(out, result)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser.tracing import counting
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -46,6 +45,8 @@ class Grid:
 
     def __getitem__(self, key: Any) -> Any:
         """Places between lengths that are traced; NumPy's own for everything else."""
+        from fuser.tracing import counting
+
         spans = key if isinstance(key, tuple) else (key,)
         if not counting.spans_traced(spans):
             return getattr(np, self._name)[key]

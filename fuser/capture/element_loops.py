@@ -25,7 +25,6 @@ from fuser.base.errors import Unsupported
 from fuser.base.records import record
 from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import ElementSource
-from fuser.element_loops import region
 from fuser.element_loops.code import Array, Code
 from fuser.element_loops.kinds import DTYPES, NotTypedError
 from fuser.element_loops.translate import FUNCTIONS, RESULT, translated
@@ -186,7 +185,7 @@ class ElementLoop:
         names = tuple(each.name for each in (*arrays, *numbers))
         kinds = tuple(each.kind for each in (*arrays, *numbers))
         spelled = (
-            f"{region.NAME}({text!r}, {names!r}, {kinds!r}, {tuple(wanted)!r}, "
+            f"{opaque_calls.ELEMENT_LOOP}({text!r}, {names!r}, {kinds!r}, {tuple(wanted)!r}, "
             f"({''.join(listed)}), ({''.join(given)}))"
         )
         number = tracing.extern_count

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.protocols import is_a
+from fuser.capture.codes import has_loops
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
 _FUNCTIONS = 64
@@ -84,6 +85,19 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
     return True
 
 
+def is_straight(function: FunctionType) -> bool:
+    """Whether a function that is evident runs each of its instructions once, and no other code.
+
+    Args:
+        function: for which `is_evident` holds.
+    """
+    code, space = function.__code__, function.__globals__
+    reached = [space[name] for name in code.co_names if name in space]
+    reached += [cell.cell_contents for cell in function.__closure__ or ()]
+    inner = any(type(part) is CodeType for part in code.co_consts)
+    return not (has_loops(code) or inner or any(type(each) is FunctionType for each in reached))
+
+
 def is_plain(value: Any) -> bool:
     """Numbers, text, and tuples of them."""
     if type(value) is tuple:
@@ -110,7 +124,7 @@ def is_known(value: Any, names: Collection[str]) -> bool:
     """
     if type(value) is ModuleType:
         if value.__name__ == "fuser":
-            return names & vars(value).keys() <= {"functional"}
+            return names & {*dir(value)} <= {"functional"}
         return value.__name__ in ("numpy", "math", "fuser.functional")
     if is_a(value, type):
         return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value

@@ -288,7 +288,7 @@ class Body:
             for text, name in self._numbers.items() if text != found.index.text
         )  # fmt: skip
         holds = "".join(f"{text}, " for text in self._first())
-        return (f"{loops.NAME}({body}, ({span}, {found.span.step}), ({roles}), ({fixed}), "
+        return (f"{opaque_calls.LOOP}({body}, ({span}, {found.span.step}), ({roles}), ({fixed}), "
                 f"dict({given}), ({holds}))")  # fmt: skip
 
     def _first(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from types import CellType, CodeType, FrameType, FunctionType, MappingProxyType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a, namespace_of
-from fuser.capture import evident, numpy_alike, other_packages, staging
+from fuser.capture import codes, evident, numpy_alike, other_packages
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, is_fused, names_of
 from fuser.capture.evident import is_evident
@@ -34,9 +34,8 @@ from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies
 from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.capture.side_effects import watched_partial
-from fuser.capture.staging import codes_in
 from fuser.ir.function_table import Replaced, plain_function
-from fuser.tracing import makers, sequences
+from fuser.tracing import makers
 from fuser.tracing.builtin_names import BUILTINS, CALLED, REMEMBERING, without_memory
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
@@ -44,6 +43,9 @@ from fuser.tracing.traced_scalars import HostScalar
 
 _IS_OP = dis.opmap["IS_OP"]
 _STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF"))
+if TYPE_CHECKING:
+    from fuser.capture.staging import Staged
+
 #: How the names of classes begin that a function finds replaced: no other name begins so.
 CALLED_AS = "call of "
 
@@ -155,13 +157,13 @@ class Substitution:
         closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
         filled = list(zip(cells or (), closure or (), strict=True))
         code = function.__code__
-        if (twin := staging.staged(code)) is not None:
+        if (twin := _twin(code)) is not None:
             free = dict(zip(code.co_freevars, closure or (), strict=True))
             code = twin.code
             closure = tuple(free[name] for name in code.co_freevars) or None
         for name in CALLED.keys() - function.__globals__.keys() & {*code.co_names}:
             self.read.note(function.__globals__, name)
-            code = staging.calling(code, name, CALLED_AS + name)
+            code = codes.calling(code, name, CALLED_AS + name)
         copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
         self.copied[id(copy)] = function
@@ -339,7 +341,7 @@ def compares_arrays(function: Any) -> bool:
 
     def compares(each: FunctionType) -> bool:
         code = each.__code__
-        found = (_compares(part, each.__globals__) for part in codes_in(code))
+        found = (_compares(part, each.__globals__) for part in codes.codes_in(code))
         return _compares_identity(code) and any(found)
 
     return _reaches(function, compares)
@@ -352,7 +354,7 @@ def _reaches(function: Any, asks: Callable[[FunctionType], bool], depth: int = 8
         return False
     if asks(function):
         return True
-    names = {name for part in codes_in(function.__code__) for name in part.co_names}
+    names = {name for part in codes.codes_in(function.__code__) for name in part.co_names}
     named = [function.__globals__.get(name) for name in names]
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not set yet
@@ -404,13 +406,24 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
     return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
+def _twin(code: CodeType) -> Staged | None:
+    """The twin of a function with loops, see `staging`."""
+    if not codes.may_have_twin(code):
+        return None
+    from fuser.capture.staging import staged  # most functions have none
+
+    return staged(code)
+
+
 def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
     """The object that a twin asks what its loop does next."""
-    if source is staging.WALK:
+    if source is codes.WALK:
         from fuser.capture.loop_walks import Walk  # most functions have none
 
         return Walk(*told)
-    if type(source) is not staging.LoopSource:
+    from fuser.capture.staging import LoopSource
+
+    if type(source) is not LoopSource:
         from fuser.capture.element_staging import NotTaken, is_of_arrays
 
         if is_of_arrays(source, sys._getframe(1).f_locals):
@@ -418,6 +431,8 @@ def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
         from fuser.capture.element_loops import ElementLoop  # most functions have none
 
         return ElementLoop(substitution.tracing, source, substitution.refused)
+    if (short := source.unrolled(*told)) is not None:
+        return short
     from fuser.capture.loops import Loop
 
     return Loop(substitution.tracing, substitution.admits, source, *told)
@@ -432,7 +447,7 @@ class Names(dict[str, Any]):
         found = original.get("__builtins__", builtins)
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
-        super().__setitem__(staging.LOOPS, partial(_loop, substitution))
+        super().__setitem__(codes.LOOPS, partial(_loop, substitution))
         for name, made in CALLED.items():
             super().__setitem__(CALLED_AS + name, made)
         if "__name__" in original:  # asked for at every operation, to find the user's line
@@ -471,7 +486,7 @@ class Names(dict[str, Any]):
 
     def assigned(self) -> list[str]:
         """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""
-        own = {"__builtins__", "__name__", staging.LOOPS, *(CALLED_AS + name for name in CALLED)}
+        own = {"__builtins__", "__name__", codes.LOOPS, *(CALLED_AS + name for name in CALLED)}
         return sorted(self.keys() - own)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -587,6 +602,8 @@ class TakingLists(Replaced):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run or trace the function."""
+        from fuser.tracing import sequences
+
         if any(sequences.has_traced(value) for value in (*args, *kwargs.values())):
             return self._tracing.apply_function(self.__wrapped__, args, kwargs)
         return self.__wrapped__(*args, **kwargs)
@@ -613,6 +630,8 @@ class ReducingLists(TakingLists):
 
     def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
         """Reduce an array, or a list as the array that NumPy makes of it."""
+        from fuser.tracing import sequences
+
         if sequences.has_traced(array):
             array = sequences.put_together(self._tracing, array)
         return self.__wrapped__.reduce(array, *args, **kwargs)
@@ -644,7 +663,7 @@ def original(
     if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
         return None
     same = all(new is old for new, old in zip(plain, held, strict=True))
-    code = staging.plain(function.__code__)
+    code = codes.plain(function.__code__)
     if type(names) is not Names and same and code is function.__code__:
         return function
     known = names._original if type(names) is Names else names

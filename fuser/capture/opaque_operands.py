@@ -10,47 +10,12 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import has
-from fuser.base.records import field, record
-from fuser.ir import callables, opaque_calls, opaque_text
+from fuser.ir import opaque_calls
 from fuser.ir.function_table import plain_function
 from fuser.ir.graph import Node, make_constant
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
-
-
-@record(frozen=False)
-class Record:
-    """One call while tracing: its text, its operands' types, and what it gave."""
-
-    text: str
-    types: tuple[str, ...]
-    structure: Any
-    values: list[Any]
-    shares: list[bool]
-
-
-@record(frozen=False)
-class Replay:
-    """Calls of the first trace of a function, which the second one need not run again."""
-
-    records: list[Record] = field(default_factory=list)
-    place: int = 0
-    numbers: list[Any] = field(default_factory=list)
-    """The numbers that were read off values, in their order."""
-
-    def take(self, text: str, types: tuple[str, ...]) -> Record | None:
-        """What the same call gave in the first trace."""
-        if self.place >= len(self.records):
-            return None
-        found = self.records[self.place]
-        self.place += 1
-        return found if (found.text, found.types) == (text, types) else None
-
-    def add(self, record: Record) -> None:
-        """Note a call."""
-        self.records.append(record)
-        self.place = len(self.records)
 
 
 class Operands:
@@ -63,6 +28,8 @@ class Operands:
 
     def text(self, value: Any) -> str | None:
         """`a0` for an array, `host('n0')` for a traced number; None for anything else."""
+        from fuser.ir import opaque_text
+
         if isinstance(value, TracedArray):
             if value.tracing is not self.tracing:
                 raise Unsupported("not-traceable", "nested trace", "a value of another trace")
@@ -90,6 +57,7 @@ def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | No
     One that reaches traced values is `closure('module.name', a2)`, with them after its name.
     """
     from fuser.capture.namespace import original  # which is not loaded with this file
+    from fuser.ir import callables
 
     function = plain_function(value)
     if type(function) is not FunctionType or name_of(function) is not None:

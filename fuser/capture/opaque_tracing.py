@@ -11,7 +11,7 @@ import numpy as np
 from fuser.base import budget, trees
 from fuser.base.errors import Unsupported, user_line
 from fuser.base.protocols import has
-from fuser.capture.opaque_operands import Operands, Record, name_of
+from fuser.capture.opaque_operands import Operands, name_of
 from fuser.ir import infer, opaque_calls, opaque_text
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import TABLE
@@ -19,13 +19,11 @@ from fuser.ir.views import Diagonal, Index, Part, Transpose
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.operands import check_target
 from fuser.tracing.reshapes import check_writable
+from fuser.tracing.trace_result import Record
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
 from fuser.tracing.traced_memory import THROUGH, TracedMemory
 from fuser.tracing.valueless import check_values
-
-#: Reasons for which one call, not the whole function, runs in NumPy.
-BREAK_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
 
 #: What is found of a function that changes an array of NumPy's own.
 CHANGES = "it changes what it is given"
@@ -260,6 +258,7 @@ class ForeignArray(ArrayOfAxes):
     """A result of a dtype that kernels do not know: NumPy does all that is done to it."""
 
     __slots__ = ()
+    foreign = True
 
     @classmethod
     def make(cls, *parts: Any) -> Any:

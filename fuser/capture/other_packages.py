@@ -16,9 +16,7 @@ from fuser.base.packages import SCIPY_PACKAGES, root
 from fuser.base.trees import flatten
 from fuser.ir import opaque_calls
 from fuser.ir.function_table import Replaced
-from fuser.numpy_functions import normalisations
 from fuser.tracing.builtin_names import is_stand_in
-from fuser.tracing.sequences import has_traced
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 
@@ -73,6 +71,8 @@ class Called(Replaced):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run or trace the function."""
+        from fuser.tracing.sequences import has_traced
+
         leaves = [*flatten((args, kwargs))[1], *args, *kwargs.values()]
         traced = any(is_stand_in(leaf) or has_traced(leaf) for leaf in leaves)
         return self._traced(args, kwargs) if traced else self.__wrapped__(*args, **kwargs)
@@ -127,6 +127,8 @@ def _is_float(x: Any) -> bool:
 
 def _softmax(x: Any, axis: Any = None) -> Any:
     """scipy.special.softmax, which spells it as ours is spelled."""
+    from fuser.numpy_functions import normalisations
+
     return normalisations.softmax(x, axis) if _is_float(x) and x.ndim else None
 
 

@@ -5,25 +5,25 @@ The code of most functions shows it; others are traced twice.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from fuser.base import budget
 from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed
 from fuser.base.unexpected import is_fault
-from fuser.capture import decisions
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
-from fuser.capture.evident import is_evident, is_plain
+from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.known_errors import is_own, note_fleeting
 from fuser.capture.tracer import trace_call
-from fuser.capture.watching import may_ask, watched
-from fuser.tracing.trace_result import OutStatic, Trace
+from fuser.tracing.trace_result import OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
 
 if TYPE_CHECKING:
@@ -160,20 +160,25 @@ def _trace_twice(
         named: with stand-ins for arrays that it reaches by name.
         told: see there.
     """
-    from fuser.capture.opaque_operands import Replay
-
     replay = Replay(numbers=list(told))
     stopped: list[Trace | None] = [None]
     latest: list[Substitution] = []
+    evident = is_evident(function, leaves)
 
     def trace() -> Trace:
         met: list[Substitution] = []
         try:
-            found = trace_call(function, structure, leaves, replay, arrays, named, met)
+            found = _in_time(
+                lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
+                evident and is_straight(function),
+            )
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             changed, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
             fleeting = met and (met[0].tracing.captured or met[0].tracing.externs)
-            stopped[0] = decisions.stopped(met[0].tracing) if met else None
+            if met:
+                from fuser.capture.decisions import stopped as read_before
+
+                stopped[0] = read_before(met[0].tracing)
             if fleeting:
                 note_fleeting(raised)  # lengths that calls tell are not the arguments'
             if isinstance(raised, (ShapeError, OverflowError)):
@@ -192,9 +197,8 @@ def _trace_twice(
         latest[:] = met
         return found
 
-    evident = is_evident(function, leaves)
     try:
-        with watched() if not evident and may_ask(function, leaves) else nullcontext():
+        with nullcontext() if evident else _watching(function, leaves):
             first = trace()
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not first.graph.has_externs and not objects
@@ -247,6 +251,50 @@ def _with_named(first: Trace, second: Trace, around: Surroundings) -> Trace:
         named = _is_fresh(leaf) and id(leaf.value) in same
         kept.setdefault(id(leaf), changed(leaf, fresh=False) if named else leaf)
     return changed(first, leaves=tuple(kept[id(leaf)] for leaf in first.leaves))
+
+
+def _in_time(trace: Callable[[], Trace], is_straight: bool) -> Trace:
+    """A trace, ended by the clock where the function runs Python that records no operation.
+
+    Args:
+        trace: traces the function.
+        is_straight: it has no loops and calls no code of Python's: nothing in it takes long.
+
+    Raises:
+        Unsupported: it took too long, whatever the function made of being told so.
+    """
+    opened = budget.current()
+    if opened is None or is_straight:
+        return trace()
+    from fuser.base.watchdog import TooLong, Watched
+
+    watched = Watched(opened, sys._getframe())
+    raised: BaseException | None = None
+    try:
+        found = trace()
+    except BaseException as error:  # noqa: BLE001 - it is raised again
+        raised = error
+    while True:
+        try:
+            watched.end()
+            break
+        except TooLong:  # it came up only now
+            continue
+    try:
+        if watched.fired and not isinstance(raised, KeyboardInterrupt):
+            raise opened.too_long() from raised
+        if raised is not None:
+            raise raised
+        return found
+    finally:
+        del raised  # which leads to this frame
+
+
+def _watching(function: Callable[..., Any], leaves: list[Any]) -> AbstractContextManager[None]:
+    """Watch what a function calls where it may reach code that asks what it should not."""
+    from fuser.capture.watching import may_ask, watched
+
+    return watched() if may_ask(function, leaves) else nullcontext()
 
 
 def _has_begun(tracing: Any) -> bool:

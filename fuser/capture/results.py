@@ -18,7 +18,6 @@ from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, lengths_of, written
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.memory_views import ComplexPart
-from fuser.tracing.reshapes import computed_as
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
@@ -174,4 +173,8 @@ def _leaf(
 def _computed(leaf: TracedArray) -> tuple[Node, Chain]:
     """The value that an output's memory is computed as, and how it is seen."""
     node = leaf.storage.node
-    return computed_as(node) if leaf.storage.reshapes else (node, ())
+    if not leaf.storage.reshapes:
+        return node, ()
+    from fuser.tracing.reshapes import computed_as
+
+    return computed_as(node)

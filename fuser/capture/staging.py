@@ -40,7 +40,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import dis
 import inspect
 import linecache
 from collections import Counter
@@ -54,26 +53,17 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
+from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
 from fuser.capture.loop_jumps import LOOPS as _LOOPS
 from fuser.capture.loop_jumps import Leaving, way_of, without_jumps
 
 if TYPE_CHECKING:
     from fuser.capture.element_staging import ElementSource
 
-#: The twin's global name of what makes the object of a loop; no name of a user's has a blank.
-LOOPS = "fused loops"
-#: What it is told instead of a loop, to keep what a loop goes over: `zip`, with its arguments.
-WALK = "walk"
 #: Functions of what loops go over.
 _OVER = ("range", "enumerate", "zip", "reversed")
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
 _TOKEN = "\0loop"
-#: Instructions that go back, or over what is iterated.
-_BACKWARDS = frozenset(
-    code for name, code in dis.opmap.items() if "BACKWARD" in name or name == "FOR_ITER"
-)
-#: Names by which a function may look at its own variables.
-_LOOKING = frozenset("locals vars eval exec dir globals".split())
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 #: Statements that the body of a loop may have.
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Pass)
@@ -82,6 +72,17 @@ _Loop = ast.For | ast.While
 _EXPRESSIONS = (
     ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr,
     ast.Await, ast.Yield, ast.YieldFrom, ast.Starred,
+)  # fmt: skip
+
+
+#: A loop of a number of iterations that is known is unrolled where all of them together have no
+#: more operations, and no more writes into parts of arrays: they may become one kernel.
+UNROLLED_OPERATIONS, UNROLLED_WRITES = 1024, 8
+#: What the body of a loop is made of that is nothing but arithmetic of names.
+_OPERATIONS = (ast.AugAssign, ast.BinOp, ast.UnaryOp, ast.Compare)
+_ARITHMETIC = (
+    *_OPERATIONS, ast.Assign, ast.Pass, ast.Name, ast.Constant, ast.Tuple, ast.IfExp,
+    ast.expr_context, ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
 
 
@@ -121,6 +122,8 @@ class LoopSource:
         flags: names that nothing but a test reads; they are True or False.
         ways: for each way out of its body, what is read where it leads.
         decisions: each `if` in it.
+        operations: those that one iteration spells at most, where it is nothing but arithmetic of
+            names; 0 where it is more.
     """
 
     index: str
@@ -136,6 +139,49 @@ class LoopSource:
     flags: tuple[str, ...]
     ways: tuple[frozenset[str], ...]
     decisions: tuple[Decision, ...]
+    operations: int
+
+    def unrolled(self, function: Any, args: tuple[Any, ...]) -> Unrolled | None:
+        """The loop as Python runs it, where that is known to be short before it has run.
+
+        Args:
+            function: what the source calls `range`.
+            args: its arguments.
+        """
+        if not self.operations or function is not range or {*map(type, args)} != {int}:
+            return None
+        indices = range(*args)
+        short = len(indices) * self.operations <= UNROLLED_OPERATIONS
+        return Unrolled(indices) if short else None
+
+
+class Unrolled:
+    """A loop that runs as Python runs it: what its twin asks at each turn (see `loops.Loop`)."""
+
+    __slots__ = ("_indices", "index")
+
+    def __init__(self, indices: range) -> None:
+        self._indices = iter(indices)
+        self.index = 0
+
+    def again(self) -> bool:
+        """Whether the body is to run (again)."""
+        for index in self._indices:
+            self.index = index
+            return True
+        return False
+
+    def binds(self, name: str) -> bool:
+        """No name is to be given another value."""
+        return False
+
+    def unbinds(self, name: str) -> bool:
+        """No name is to lose its value."""
+        return False
+
+    def failed(self, error: BaseException) -> bool:
+        """What the body raises is the function's own."""
+        return False
 
 
 @record
@@ -146,16 +192,9 @@ class Staged:
     loops: tuple[LoopSource | ElementSource, ...]
 
 
-@record
-class _Original:
-    """The code that a twin stands for; it is the last of the twin's constants."""
-
-    code: CodeType
-
-
 def staged(code: CodeType) -> Staged | None:
     """The twin of a function's code; None where it has no such loop, or no source of its own."""
-    if not _has_loops(code) or not _LOOKING.isdisjoint(code.co_names):
+    if not may_have_twin(code):
         return None
     return _staged(code, code.co_filename)
 
@@ -179,43 +218,8 @@ def _staged(code: CodeType, _: str) -> Staged | None:
         return None
     loops = {f"{_TOKEN}{number}": source for number, source in enumerate(stage.loops)}
     known = tuple(loops.get(c, c) if type(c) is str else c for c in twin.co_consts)
-    twin = twin.replace(co_consts=(*known, _Original(code)))
+    twin = twin.replace(co_consts=(*known, Original(code)))
     return Staged(twin, tuple(stage.loops))
-
-
-@memo(1024)
-def _has_loops(code: CodeType) -> bool:
-    """Whether some instruction goes back to an earlier one."""
-    return not _BACKWARDS.isdisjoint(code.co_code[::2])  # an argument follows each
-
-
-def calling(code: CodeType, name: str, other: str) -> CodeType:
-    """The code with another global name for one that it does nothing with but call what it names.
-
-    Args:
-        code: of a function, or of a twin.
-        name: a name that the code may have.
-        other: the name that it has in its place.
-    """
-    return _calling(code, name, other, code.co_filename)
-
-
-@memo(1024)
-def _calling(code: CodeType, name: str, other: str, _: str) -> CodeType:
-    """As `calling`; see `_staged`."""
-    uses = [step for step in dis.get_instructions(code)
-            if step.opcode in dis.hasname and step.argval == name]  # fmt: skip
-    if not uses or any(step.opname != "LOAD_GLOBAL" or not (step.arg or 0) & 1 for step in uses):
-        return code  # the last bit of LOAD_GLOBAL says that a call follows
-    names = tuple(other if each == name else each for each in code.co_names)
-    last = (_Original(code),) if plain(code) is code else ()
-    return code.replace(co_names=names, co_consts=(*code.co_consts, *last))
-
-
-def plain(code: CodeType) -> CodeType:
-    """The code that a twin stands for; other code itself."""
-    last = code.co_consts[-1] if code.co_consts else None
-    return last.code if type(last) is _Original else code
 
 
 def definition(code: CodeType) -> ast.FunctionDef | None:
@@ -225,12 +229,6 @@ def definition(code: CodeType) -> ast.FunctionDef | None:
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
     return None if found is None else found[1]
-
-
-def codes_in(code: CodeType) -> list[CodeType]:
-    """A function's code, and that of functions inside it."""
-    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return [code, *(each for part in inner for each in codes_in(part))]
 
 
 def _options(code: CodeType) -> tuple[str, str, int, bool]:
@@ -340,9 +338,6 @@ class _Stage:
 
     def __init__(self, function: ast.FunctionDef, code: CodeType) -> None:
         """Look at a function whose code is `code`."""
-        from fuser.capture import element_staging  # most functions have no loops
-
-        self._elements = element_staging
         self.loops: list[LoopSource | ElementSource] = []
         self._function = function
         self._shared = {*code.co_cellvars, *code.co_freevars}
@@ -351,7 +346,12 @@ class _Stage:
         self._outer = 0
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
-        self._has_groups = self._elements.may_hold_group(function.body)
+        self._has_groups = False
+        if _names_more(function):
+            from fuser.capture import element_staging  # most functions have no such loops
+
+            self._elements = element_staging
+            self._has_groups = element_staging.may_hold_group(function.body)
         self._live = self._elements.live_after(function) if self._has_groups else {}
 
     def block(self, body: Sequence[ast.stmt], last: bool = False) -> list[ast.stmt]:
@@ -467,6 +467,7 @@ class _Stage:
             ways=tuple(beyond if read is None else read | {*leaving.flags}
                        for read in leaving.read),
             decisions=tuple(self._decisions(node, number, beyond)),
+            operations=0 if tested or leaving.read else _operations(node.body),
         ))  # fmt: skip
         return number
 
@@ -662,6 +663,32 @@ def _tested(statement: ast.stmt) -> list[ast.stmt]:
         else:
             made = [one]
     return made
+
+
+def _names_more(function: ast.FunctionDef) -> bool:
+    """Whether a function does more than arithmetic of names, and `for` over ranges."""
+    parts = list(ast.walk(function))
+    over = {id(each.iter): _is_range(each.iter) for each in parts if isinstance(each, ast.For)}
+    return not all(over.values()) or any(
+        isinstance(each, (ast.Subscript, ast.While))
+        or (isinstance(each, ast.Call) and id(each) not in over)
+        for each in parts
+    )
+
+
+def _is_range(call: ast.expr) -> bool:
+    """Whether an expression calls `range` with one to three arguments."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
+        return False
+    return call.func.id == "range" and 1 <= len(call.args) <= 3
+
+
+def _operations(body: Sequence[ast.AST]) -> int:
+    """The operations that statements spell, both sides of `if` counted; 0 where they do more."""
+    parts = [part for each in body for part in ast.walk(each)]
+    if not all(isinstance(part, _ARITHMETIC) for part in parts):
+        return 0
+    return sum(isinstance(part, _OPERATIONS) for part in parts)
 
 
 def _with_test(node: _Loop) -> list[ast.stmt]:

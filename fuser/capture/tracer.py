@@ -12,7 +12,6 @@ from fuser.base.call_keys import changed_argument, leaf_names
 from fuser.base.errors import Unsupported, refusals
 from fuser.base.protocols import has, is_array
 from fuser.base.trees import flatten, unflatten
-from fuser.capture import decisions
 from fuser.capture.effects import LARGEST_KEPT
 from fuser.capture.results import finish
 from fuser.ir import function_table, opaque_calls
@@ -26,7 +25,7 @@ from fuser.numpy_functions.ufuncs import fused_ufunc
 from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught_errors import check_refusals
 from fuser.tracing.operands import check_out, check_target
-from fuser.tracing.trace_result import Trace
+from fuser.tracing.trace_result import Replay, Trace
 from fuser.tracing.trace_state import LATER, Argument, Storage, Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -34,6 +33,12 @@ from fuser.tracing.valueless import check_values
 
 if TYPE_CHECKING:
     from fuser.capture.namespace import Substitution
+
+
+#: Reasons for which one call, not the whole function, runs in NumPy.
+BREAK_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
+#: Ufuncs of SciPy's that kernels have.
+_OF_SCIPY = frozenset(("expit", "erf", "erfc"))
 
 
 class Tracer(Tracing):
@@ -181,12 +186,10 @@ class Tracer(Tracing):
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
     ) -> Any:
         """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
-        from fuser.capture.opaque_tracing import BREAK_CODES, ForeignArray, call_ufunc
-
         self.errors.look()
-        if any(type(value) is ForeignArray for value in inputs):
-            return call_ufunc(self, ufunc, method, inputs, options)
-        if method == "__call__" and not options:
+        if any(map(_is_foreign, inputs)):
+            return self._call_ufunc(ufunc, method, inputs, options)
+        if ufunc.__name__ in _OF_SCIPY and method == "__call__" and not options:
             from fuser.capture.other_packages import scipy_ufunc
 
             if (made := scipy_ufunc(ufunc, inputs)) is not None:
@@ -196,6 +199,14 @@ class Tracer(Tracing):
         except Unsupported as error:
             if error.reason.code not in BREAK_CODES:
                 raise
+        return self._call_ufunc(ufunc, method, inputs, options)
+
+    def _call_ufunc(
+        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+    ) -> Any:
+        """Have NumPy run a ufunc between kernels."""
+        from fuser.capture.opaque_tracing import call_ufunc
+
         return call_ufunc(self, ufunc, method, inputs, options)
 
     def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -227,14 +238,14 @@ class Tracer(Tracing):
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
-        from fuser.capture.opaque_tracing import BREAK_CODES, ForeignArray, call_function
+        from fuser.capture.opaque_tracing import call_function
         from fuser.tracing import complex_functions
 
         self.errors.look()
         function = plain_function(function)
         handler = function_table.handlers().get(function)
         leaves = flatten((args, kwargs))[1]
-        if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
+        if handler is None or any(map(_is_foreign, leaves)):
             return call_function(self, function, args, kwargs)
         if function not in complex_functions.SERVED and complex_functions.has_complex(leaves):
             return call_function(self, function, args, kwargs)
@@ -252,18 +263,26 @@ class Tracer(Tracing):
 
     def read(self, node: Node) -> Any:
         """The number that a node without axes holds, which later calls read anew."""
+        from fuser.capture import decisions
+
         return decisions.read(self, node)
 
     def shown(self, array: Any, what: str) -> Any:
         """What an array is in this call, as text has it: a function that goes on is refused."""
+        from fuser.capture import decisions
+
         return decisions.shown(self, array, what)
 
     def decide(self, text: str, value: Any) -> None:
         """Note that the function goes on as it does because numbers that were read are so."""
+        from fuser.capture import decisions
+
         decisions.decide(self, text, value)
 
     def length_of_number(self, text: str, value: int) -> Dim:
         """An integer that was read, as an expression over lengths."""
+        from fuser.capture import decisions
+
         return decisions.length_of_number(self, text, value)
 
     def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -295,6 +314,11 @@ class Tracer(Tracing):
         from fuser.tracing.sequences import has_traced, put_together
 
         return put_together(self, value, dtype) if has_traced(value) else value
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether a value is a stand-in for an array that only NumPy knows what to do with."""
+    return issubclass(type(value), TracedArray) and value.foreign
 
 
 function_table.loaded_by(load_families)
@@ -329,7 +353,6 @@ def _trace(
 ) -> Trace:  # fmt: skip
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
     from fuser.capture.namespace import Substitution, compares_arrays, decides_by_truth
-    from fuser.capture.opaque_operands import Replay
 
     tracing = Tracer(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),

@@ -17,8 +17,8 @@ from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 from numpy.lib.stride_tricks import as_strided
 
-from fuser import executor, fallback
-from fuser.base import budget, trees
+from fuser import executor
+from fuser.base import budget, notices, trees
 from fuser.base.error_states import noted
 from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
@@ -59,7 +59,7 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     if reason.code == "lazy-write":
         raise FusionError(reason)
     function.note_reason(reason)
-    fallback.record(reason, function.fallback, function._name)
+    notices.record(reason, function.fallback, function._name)
     return operation_by_operation(function, structure, leaves)
 
 

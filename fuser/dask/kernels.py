@@ -180,21 +180,22 @@ def _graph_kernel(text: str) -> Kernel:
 def _interpreted(text: str, chunks: Sequence[Any], error: Exception) -> Any:
     """Run a graph on chunks operation by operation; the reason is counted."""
     from fuser import fallback
+    from fuser.backend import array_module_of
 
     note(error)
     graph = graph_text.parse(text)
     arrays, numbers = executor.check_arguments(graph, list(chunks))
     numbers |= executor.sizes_of(graph, {k: v.shape for k, v in arrays.items()}, numbers) or {}
-    found = fallback.interpret(graph, arrays, numbers, fallback.module_of(arrays))
+    found = fallback.interpret(graph, arrays, numbers, array_module_of(arrays))
     return found[0] if len(found) == 1 else found
 
 
 def note(error: Exception) -> None:
     """Count why chunks are not fused."""
-    from fuser import fallback
+    from fuser.base import notices
 
     found = error.reason if isinstance(error, (CannotRun, Unsupported)) else None
-    fallback.record(found or Reason("shape-pattern", "chunk", str(error)), "allow")
+    notices.record(found or Reason("shape-pattern", "chunk", str(error)), "allow")
 
 
 def traced_by(function: Callable[..., Any]) -> Callable[[Any, list[Any]], Trace]:

@@ -18,8 +18,6 @@ from fuser.element_loops.kinds import NotTypedError
 if TYPE_CHECKING:
     from fuser.element_loops.code import Code
 
-#: The name of the call.
-NAME = "fuser.element_loop"
 #: How an array lies: contiguous in C order; the last axis contiguous; any strides.
 CONTIGUOUS, ROWS, STRIDED = "crs"
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuser.base.errors import REASONS
-from fuser.element_loops import region as element_loops
 from fuser.explain.candidates import COLUMNS, row, rows_of, saved_bytes, shown_by
 from fuser.explain.kernel_text import seen_behind, spell_outcome, spell_views, wrapped
-from fuser.ir import dims, loops, opaque_calls
+from fuser.ir import dims, opaque_calls
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
@@ -174,7 +173,7 @@ def _rows_of_program(
             if ours is None or source.op.given:
                 continue
             own = ours.payload.is_inner
-            if own or ours.payload.name in (loops.NAME, element_loops.NAME):
+            if own or ours.payload.name in opaque_calls.LOOPS:
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]

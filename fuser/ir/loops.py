@@ -22,8 +22,6 @@ from fuser.ir.attributes import Region as Box
 from fuser.ir.attributes import read_region
 from fuser.ir.graph import Graph
 
-#: The name of the call.
-NAME = "fuser.loop"
 #: So many arguments of the call say what the region is; the others are an `Entry`.
 STATED = 8
 #: In a text that stands in another one, numbers of the inner one are spelled so.

@@ -31,16 +31,7 @@ from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols, short
 from fuser.base.packages import NUMPY_MODULES, SCIPY_PACKAGES
 from fuser.base.records import record
-from fuser.ir import (
-    callables,
-    dims,
-    function_table,
-    infer,
-    layouts,
-    opaque_text,
-    view_chains,
-    views,
-)
+from fuser.ir import dims, function_table, infer, layouts, views
 from fuser.ir.attributes import Attribute
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
@@ -163,6 +154,8 @@ class Call(Attribute):
 
     def renamed(self, names: Mapping[str, Any]) -> Call:
         """With other symbols in its numbers and lengths."""
+        from fuser.ir import opaque_text
+
         return read(opaque_text.rename(self.text, names))
 
     @property
@@ -301,6 +294,8 @@ def _text(value: Any) -> str:
 
 def _function(name: str) -> Any:
     """A function among the arguments: NumPy's, or one of `callables`."""
+    from fuser.ir import callables
+
     _text(name)
     plain = name.startswith(("numpy.", "math.", "scipy."))
     return resolve(name) if plain else callables.find(name)
@@ -312,6 +307,8 @@ def _closure(name: str, *values: Any) -> Closure:
     Raises:
         GraphError: this process has none of that name.
     """
+    from fuser.ir import callables
+
     callables.find(_text(name))
     return Closure(name, values)
 
@@ -412,6 +409,8 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
     Raises:
         PatternMiss: a view is a copy.
     """
+    from fuser.ir import view_chains
+
     new = array.copy("K") if layouts.is_array(array) else array.copy()
     seen = view_chains.apply_views(new, [views.read(*view) for view in chain], {}, np)
     if chain and not np.may_share_memory(seen, new):
@@ -440,6 +439,11 @@ def counted(length: int) -> Any:
     return np.empty(length, np.bool_)
 
 
+#: The calls that stand for a loop region (`loops`), and for a loop over elements.
+LOOP = "fuser.loop"
+ELEMENT_LOOP = "fuser.element_loop"
+LOOPS = (LOOP, ELEMENT_LOOP)
+#: What is called by names that no module has; of loops, it is handed in.
 SPECIAL: dict[str, Callable[..., Any]] = {
     "fuser.updated": updated, "fuser.changed": changed, "fuser.vectorized": vectorized,
     READ: read_number, DECIDED: decided, COUNTED: counted,
@@ -451,6 +455,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 
 def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> Any:
     """An argument with its operands and numbers put in."""
+    from fuser.ir import callables
+
     kind = type(value)
     if kind is Operand:
         array = operands[value.index]

@@ -19,7 +19,6 @@ from fuser.ir import dims
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
-from fuser.ir.view_chains import seen_through
 from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import Section
 
@@ -358,6 +357,8 @@ class _Finder:
 
 def loop_of(shape: Shape, axis: int, views: Chain) -> int | None:
     """The loop along which an axis of a buffer is seen, from end to end; None where it is not."""
+    from fuser.ir.view_chains import seen_through
+
     seen = seen_through(shape, views)
     if seen is None or axis not in seen.axes:
         return None
@@ -373,6 +374,8 @@ def lie_across(shape: Shape, views: Chain, loops: Sequence[int]) -> bool:
         views: how a nest sees it.
         loops: those that count rows; a block has several along the last one.
     """
+    from fuser.ir.view_chains import seen_through
+
     seen = seen_through(shape, views)
     axis = None if seen is None else seen.axes[loops[-1]]
     if seen is None or axis is None:

@@ -15,8 +15,6 @@ from fuser.scheduling.row_tiles import Group, chained, runs_by_rows
 
 def by_rows(found: Plan) -> Plan:
     """A plan whose nests hand rows to each other where they can."""
-    if len(found.groups) == 1 and len(found.groups[0].sections) == 1:
-        return found
     groups = chained(found.groups, _held(found))
     chains = [group for group in groups if group.rows is not None]
     if not chains:

@@ -16,7 +16,6 @@ from fuser.scheduling.clustering import MAX_DISTANCE, NOMINAL_LENGTH, nominal_by
 from fuser.scheduling.peak_memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.scheduling.planner import attempt
 from fuser.scheduling.plans import Plan
-from fuser.scheduling.row_tiling import by_rows
 
 #: How far apart in the graph values may be that are computed side by side, whether values are
 #: stored early, and whether joined parts may be a few elements more than the operations hold: tried
@@ -69,7 +68,9 @@ def plan(
     for distance, early, loose in ATTEMPTS:
         room = budget + slack * loose
         found = attempt(graph, mode, distance, room, early, with_totals, stored)
-        if with_rows:
+        if with_rows and sum(len(group.sections) for group in found.groups) > 1:
+            from fuser.scheduling.row_tiling import by_rows  # it needs two nests
+
             found = by_rows(found)
         peak = planned_peak_bytes(found, lengths)
         if best is None or peak < best[0]:

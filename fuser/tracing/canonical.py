@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from fuser.ir.graph import (
 )
 from fuser.ir.graph import intern as intern_node
 from fuser.ir.views import Broadcast, Part
-from fuser.passes import length_facts, slice_updates
 from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.memory_views import Contiguous
 from fuser.tracing.trace_result import (
@@ -41,6 +40,9 @@ from fuser.tracing.trace_result import (
     Write,
 )
 from fuser.tracing.trace_state import Tracing
+
+if TYPE_CHECKING:
+    from fuser.passes import length_facts
 
 
 def canonical(
@@ -308,6 +310,8 @@ def _renamed(
 
 def written(tracing: Tracing, argument: Any) -> list[tuple[Region | None, Node]]:
     """What was written into an argument, and where, in order, but for what was overwritten."""
+    from fuser.passes import length_facts
+
     found: dict[Region, Node] = {}
     node = argument.storage.node
     full = tuple(tracing.resolve(dim) for dim in node.shape)
@@ -333,6 +337,8 @@ def _without_contained(
 
     So where all that come after it lie in it, or surely have no element in common with it.
     """
+    from fuser.passes import slice_updates
+
     regions = list(found)
     kept: dict[Region, Node] = {}
     gone: set[Region] = set()

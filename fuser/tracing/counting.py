@@ -6,7 +6,8 @@ Where a length is traced, their values are counted in the kernel's own loops, fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,9 @@ def _grid(
         return None
     row, column = indices(tracing, (rows, columns), sparse=True)
     return row, column, wanted
+
+
+MAKERS: Mapping[str, Callable[..., Any]] = MappingProxyType({
+    "arange": arange, "linspace": linspace, "indices": indices, "tri": tri, "eye": eye,
+    "identity": identity,
+})  # fmt: skip

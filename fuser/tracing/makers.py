@@ -15,9 +15,7 @@ from fuser.base.errors import DtypeError, Unsupported
 from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.views import Broadcast
-from fuser.tracing import counting, sequences
 from fuser.tracing.admitted_dtypes import is_known
-from fuser.tracing.indices import length_of
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -39,6 +37,8 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
 
 def _shape_dims(shape: Any, always: bool = False) -> tuple[Dim, ...] | None:
     """Lengths, where one of them is traced; or `always`."""
+    from fuser.tracing.indices import length_of
+
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not always and not any(type(entry) is HostScalar for entry in entries):
         return None
@@ -133,6 +133,8 @@ def _asarray(
     tracing: Tracing, a: Any, dtype: Any = None, order: Any = None, **options: Any
 ) -> Any:
     """np.asarray of a traced array: itself, or converted."""
+    from fuser.tracing import sequences
+
     if isinstance(a, TracedArray) and order in (None, "K", "A") and not _given(options):
         if dtype is None:
             return tracing.wrap(a.node) if a.generic else a
@@ -144,6 +146,8 @@ def _asarray(
 
 def _array(tracing: Tracing, object: Any, dtype: Any = None, **options: Any) -> Any:
     """np.array: a copy of a traced array, or traced values of one shape put together."""
+    from fuser.tracing import sequences
+
     copy = options.get("copy", True)
     plain = not _given({k: v for k, v in options.items() if k != "copy"})
     if plain and copy is None and isinstance(object, TracedArray) and not object.generic:
@@ -180,9 +184,21 @@ def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> 
     return tracing.wrap(tracing.own(whole.node, wanted, "C"))
 
 
+def _counting(name: str) -> Callable[..., Any]:
+    """A maker of `counting`, which is imported when it is called first."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        from fuser.tracing import counting
+
+        return counting.MAKERS[name](*args, **kwargs)
+
+    return maker
+
+
 MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _zeros, "ones": _ones, "empty": _empty, "full": _full, "asarray": _asarray,
     "asanyarray": _asarray, "array": _array, "ascontiguousarray": _contiguous,
-    "arange": counting.arange, "linspace": counting.linspace, "indices": counting.indices,
-    "tri": counting.tri, "eye": counting.eye, "identity": counting.identity,
+    "arange": _counting("arange"), "linspace": _counting("linspace"),
+    "indices": _counting("indices"), "tri": _counting("tri"), "eye": _counting("eye"),
+    "identity": _counting("identity"),
 }  # fmt: skip

@@ -108,3 +108,37 @@ class Trace:
         """`writes` with the parameters' names."""
         names = [parameter.name for parameter in self.graph.parameters]
         return tuple((names[place], output, region) for place, output, region in self.writes)
+
+
+@record(frozen=False)
+class Record:
+    """One call while tracing: its text, its operands' types, and what it gave."""
+
+    text: str
+    types: tuple[str, ...]
+    structure: Any
+    values: list[Any]
+    shares: list[bool]
+
+
+@record(frozen=False)
+class Replay:
+    """Calls of the first trace of a function, which the second one need not run again."""
+
+    records: list[Record] = field(default_factory=list)
+    place: int = 0
+    numbers: list[Any] = field(default_factory=list)
+    """The numbers that were read off values, in their order."""
+
+    def take(self, text: str, types: tuple[str, ...]) -> Record | None:
+        """What the same call gave in the first trace."""
+        if self.place >= len(self.records):
+            return None
+        found = self.records[self.place]
+        self.place += 1
+        return found if (found.text, found.types) == (text, types) else None
+
+    def add(self, record: Record) -> None:
+        """Note a call."""
+        self.records.append(record)
+        self.place = len(self.records)

@@ -12,14 +12,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
 from fuser.ir.views import Index, Reshape, Transpose
-from fuser.tracing import indexing
 from fuser.tracing.caught_errors import noting
-from fuser.tracing.indices import (
-    divide_exactly,
-    integer,
-    length_of,
-    normal_axis,
-)
 from fuser.tracing.memory_views import ComplexPart, Contiguous
 from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
@@ -43,9 +36,11 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     Attributes:
         generic: NumPy would have a scalar here, not a 0-d array.
+        foreign: it is of a dtype that kernels do not know.
     """
 
     __slots__ = ()
+    foreign = False
     __array_priority__ = 2000
 
     @classmethod
@@ -203,10 +198,14 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         """Basic indexing is a view; other indexing runs between kernels."""
+        from fuser.tracing import indexing
+
         return indexing.read(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """`x[...] = value` replaces the whole value or a part of it."""
+        from fuser.tracing import indexing
+
         indexing.write(self, index, value)
 
     # -- methods ----------------------------------------------------------------------------
@@ -252,6 +251,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def transpose(self, *axes: Any) -> TracedArray:
         """Axes in another order."""
+        from fuser.tracing.indices import integer
+
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = tuple(axes[0] or ())
         order = [integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
@@ -263,6 +264,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def swapaxes(self, axis1: Any, axis2: Any) -> TracedArray:
         """Two axes exchanged."""
+        from fuser.tracing.indices import normal_axis
+
         order = list(range(self.ndim))
         first, second = (normal_axis(axis, self.ndim) for axis in (axis1, axis2))
         order[first], order[second] = order[second], order[first]
@@ -280,6 +283,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def _new_shape(self, wanted: Sequence[Any]) -> tuple[Dim, ...]:
         """Resolve -1 in a reshape; lengths taken from arrays stay symbolic."""
+        from fuser.tracing.indices import divide_exactly, integer, length_of
+
         total = self.tracing.resolve(dims.product(self._shape))
         known: list[Dim | None] = []
         for entry in wanted:
@@ -327,6 +332,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def squeeze(self, axis: Any = None) -> TracedArray:
         """Without axes of length 1."""
+        from fuser.tracing.indices import normal_axis
+
         sizes = [self.tracing.size(dim) for dim in self._shape]
         if axis is None:
             axes = [place for place, size in enumerate(sizes) if size == 1]
@@ -430,6 +437,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     @property
     def flat(self) -> Any:
         """All elements in C order."""
+        from fuser.tracing import indexing
+
         return indexing.FlatView(self)
 
     @flat.setter

@@ -8,7 +8,6 @@ from typing import Any
 from fuser.base.errors import ShapeError, user_line
 from fuser.ir import dims
 from fuser.ir.dims import Dim
-from fuser.passes import length_facts
 
 
 class Lengths:
@@ -104,6 +103,8 @@ class Lengths:
 
     def hold_at_least(self, length: Dim, bound: int) -> None:
         """Note that this trace holds only where a length is at least `bound`."""
+        from fuser.passes import length_facts
+
         length = self.resolve(length)
         if not isinstance(length, int):
             pair = length_facts.at_least(length, bound)

@@ -12,7 +12,6 @@ from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast, Diagonal, Index, Reshape, View
-from fuser.tracing import boxes, reshapes
 from fuser.tracing.memory_views import ComplexPart, Contiguous
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_scalars import HostScalar
@@ -72,6 +71,8 @@ class TracedMemory:
             ValueError: it does not broadcast to the array's shape.
             Unsupported: it is not known what else looks at the memory.
         """
+        from fuser.tracing import reshapes
+
         tracing = self.tracing
         if Diagonal() in self.views:
             raise ValueError("assignment destination is read-only")  # so are NumPy's diagonals
@@ -101,6 +102,8 @@ class TracedMemory:
 
     def _update(self, node: Node) -> None:
         """Write a value of this view's shape into the memory behind it."""
+        from fuser.tracing import boxes
+
         tracing, storage = self.tracing, self.storage
         if self._changed_behind(lambda shown: shown._update(node)):
             return
@@ -127,6 +130,8 @@ class TracedMemory:
         Returns:
             False where this is not seen through any: nothing is done.
         """
+        from fuser.tracing import reshapes
+
         tracing, storage = self.tracing, self.storage
         places = [k for k, view in enumerate(self.views) if isinstance(view, through)]
         if not places:

@@ -20,7 +20,8 @@ from fuser.backends.cpu.reducing.packed_columns import (
 )
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
-from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
+from fuser.backends.cpu.section import beside
+from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 

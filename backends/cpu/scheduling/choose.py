@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion, flattened_loops, invariant_columns, tuning
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
-from fuser.backends.cpu.section import lanes_of
-from fuser.backends.cpu.wrappers import packs, streams
+from fuser.backends.cpu.section import lanes_of, packs, streams
 from fuser.codegen import LoopNest
 from fuser.ir.specs import INVARIANT
 
@@ -54,6 +53,8 @@ def choose_flattened_loops(
     nest: LoopNest, lengths: Lengths, strides: Strides, lanes: int
 ) -> Schedule | None:
     """Rows too short for a vector are one long row; rows of whole vectors are well served."""
+    from fuser.backends.cpu import flattened_loops
+
     if math.prod(lengths) < tuning.FLATTENED_ELEMENTS:
         return None
     if not 0 < lengths[-1] <= tuning.FLATTENED_LONGEST:
@@ -68,6 +69,8 @@ def choose_flattened_loops(
 
 def choose_invariant_columns(nest: LoopNest, lengths: Lengths, strides: Strides) -> Schedule | None:
     """What all rows share, and costs much, is computed once for many of them."""
+    from fuser.backends.cpu import invariant_columns
+
     *outside, inner = lengths
     outer, elements = math.prod(outside), math.prod(lengths)
     few = inner < tuning.INVARIANT_COLUMNS or outer < tuning.INVARIANT_ROWS

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from fuser.backends.cpu import costs, flattened_loops, invariant_columns, tuning
+from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.scan_loop import emit_scan
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling.templates import Kind, Lengths, Strides, Template
+from fuser.backends.cpu.section import beside, packs, streams
 from fuser.backends.cpu.vector_loop import emit_section
-from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs, streams
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
@@ -24,6 +24,8 @@ def _emit_loops(module: Module, nest: LoopNest, name: str, schedule: Schedule) -
     if not packs(nest):
         _emit_section(module, nest, name, schedule, "")
         return
+    from fuser.backends.cpu.wrappers import Packing
+
     inner = f"{name}.packed"
     module.functions.append(Packing(module, nest, name, "").emit(inner))
     loads = tuple(map(beside, nest.loads))
@@ -37,6 +39,8 @@ def _emit_section(
     if schedule.store == "normal":
         emit_section(module, nest, name, linkage)
         return
+    from fuser.backends.cpu.wrappers import Streaming
+
     plain, past = f"{name}.plain", f"{name}.past"
     lanes = emit_section(module, nest, past, "internal ", stream=True)
     emit_section(module, nest, plain, "internal ")
@@ -45,6 +49,8 @@ def _emit_section(
 
 def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest whose innermost loops are one."""
+    from fuser.backends.cpu import flattened_loops
+
     inner = flattened_loops.emit_flattened(module, nest, name, deep=schedule.flattened > 1)
     emit_section(module, flattened_loops.flat(nest), inner, "internal ")
 
@@ -79,6 +85,8 @@ def _launch_scan(
 
 def _emit_invariants(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest that computes loop-invariant values first."""
+    from fuser.backends.cpu import invariant_columns
+
     parts = invariant_columns.split(nest, schedule.invariant_loads)
     assert parts is not None
     names = invariant_columns.emit_invariant(module, nest, name, parts)
@@ -116,6 +124,26 @@ def _launch_invariants(
     return [], Extent(outer, inner, outer * inner, min(outer, rows), columns, schedule)
 
 
+def _can_be_flattened(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    from fuser.backends.cpu.flattened_loops import can_be_flattened
+
+    return can_be_flattened(nest, schedule.flattened, lengths, strides)
+
+
+def _has_invariants(nest: LoopNest, schedule: Schedule) -> bool:
+    from fuser.backends.cpu.invariant_columns import split
+
+    return split(nest, schedule.invariant_loads) is not None
+
+
+def _shared_loads(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
+    from fuser.backends.cpu.invariant_columns import shared_loads
+
+    return shared_loads(nest, strides)
+
+
 TEMPLATES: dict[Kind, Template] = {
     Kind("map"): Template(
         _emit_loops, _launch_loops, lambda nest, s: s.store == "normal" or streams(nest),
@@ -126,17 +154,12 @@ TEMPLATES: dict[Kind, Template] = {
     Kind("map", is_flattened=True): Template(
         _emit_flattened, _launch_flattened,
         lambda nest, s: nest.rank > s.flattened and streams(nest),
-        lambda nest, s, lengths, strides: flattened_loops.can_be_flattened(
-            nest, s.flattened, lengths, strides
-        ),
+        _can_be_flattened,
         {"flattened": (1, 2)},
     ),
     Kind("map", has_invariants=True): Template(
-        _emit_invariants, _launch_invariants,
-        lambda nest, s: invariant_columns.split(nest, s.invariant_loads) is not None,
-        lambda nest, s, lengths, strides: (
-            s.invariant_loads == invariant_columns.shared_loads(nest, strides)
-        ),
-        {"invariant_loads": lambda nest, strides: (invariant_columns.shared_loads(nest, strides),)},
+        _emit_invariants, _launch_invariants, _has_invariants,
+        lambda nest, s, lengths, strides: s.invariant_loads == _shared_loads(nest, strides),
+        {"invariant_loads": lambda nest, strides: (_shared_loads(nest, strides),)},
     ),
 }  # fmt: skip

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.base.call_keys import exact_key
 from fuser.calls import fused_function
-from fuser.calls.fast_path import Ready, exact_key
+from fuser.calls.fast_path import Ready
 from tests.fuser.result_kinds import KINDS, check, in_place, own_out, silent_out
 
 

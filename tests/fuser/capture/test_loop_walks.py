@@ -10,7 +10,7 @@ import pytest
 
 import fuser
 from fuser.base import trees
-from fuser.ir import loops
+from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, run_plain
 
 
@@ -130,7 +130,7 @@ def test_what_a_loop_goes_over(function: Callable[..., Any]) -> None:
             np.testing.assert_allclose(one, two, rtol=1e-12)
     if function in REGIONS:
         traces = [known.trace for entry in fused._signatures.values() for known in entry.found]
-        assert any(loops.NAME in trace.graph.text for trace in traces)
+        assert any(opaque_calls.LOOP in trace.graph.text for trace in traces)
 
 
 def test_lists_and_dictionaries_are_gone_over_as_they_are() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.ir import loops
+from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, independent
 
 
@@ -227,7 +227,7 @@ def test_conditions(function: Callable[..., Any]) -> None:
         pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
         assert not any(difference(one, two, 1e7) for one, two in pairs)
         assert not difference(plain, own, 1e7)
-    assert all(loops.NAME in trace.graph.text for trace in _traces(fused))
+    assert all(opaque_calls.LOOP in trace.graph.text for trace in _traces(fused))
     leaves = function in (returned, returned_in_two_ways, otherwise)
     assert len(_traces(fused)) <= (3 if leaves else 1)
 

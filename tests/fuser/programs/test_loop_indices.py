@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.ir import loops
+from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, independent, run_plain
 
 
@@ -140,7 +140,7 @@ def test_one_trace_serves_every_index(function: Callable[..., Any]) -> None:
         fused(*_arrays((9, 9)), n)
     traces = [known.trace for entry in fused._signatures.values() for known in entry.found]
     assert len(traces) == 1
-    assert loops.NAME in traces[0].graph.text
+    assert opaque_calls.LOOP in traces[0].graph.text
 
 
 def test_parts_that_overlap_what_is_written() -> None:

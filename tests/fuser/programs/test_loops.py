@@ -13,7 +13,7 @@ import pytest
 
 import fuser
 from fuser.base import trees
-from fuser.ir import loops
+from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, independent, run_plain
 from tests.fuser.programs import loop_programs as programs
 from tests.threads import on_threads
@@ -34,7 +34,7 @@ def _traces(function: Any) -> list[Any]:
 def _has_region(trace: Any) -> bool:
     """Whether a trace has a loop region."""
     calls = [node for node in trace.graph.nodes if node.op.is_opaque]
-    return any(node.payload.name == loops.NAME for node in calls)
+    return any(node.payload.name == opaque_calls.LOOP for node in calls)
 
 
 def _differs(wanted: Any, found: Any, ulp: float) -> str:

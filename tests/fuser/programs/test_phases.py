@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.ir import loops
+from fuser.ir import loops, opaque_calls
 from fuser.programs.phases import phases_of
 
 
@@ -58,7 +58,7 @@ def test_phases(function: Callable[..., Any], count: int) -> None:
     """As many as writes are read beside where they wrote; each value is NumPy's, to the bit."""
     a, b = np.random.default_rng(1).standard_normal((2, 40))
     graph = fuser.trace(function, a, b, 20)
-    (call, *_) = [node for node in graph.nodes if node.payload.text.count(loops.NAME)]
+    (call, *_) = [node for node in graph.nodes if node.payload.text.count(opaque_calls.LOOP)]
     assert len(phases_of(loops.region_of(call.payload.args))) == count
     fused = fuser.fuse(function, fallback="error")
     for trips in (1, 2, 9):
@@ -111,7 +111,7 @@ def test_an_array_that_is_read_beside_what_is_written_has_a_twin(
     fused = fuser.fuse(function, fallback="error")
     fused(a.copy(), b.copy(), 20)
     nodes = fuser.trace(function, a, b, 20).nodes
-    node = next(n for n in nodes if n.op.is_opaque and n.payload.name == loops.NAME)
+    node = next(n for n in nodes if n.op.is_opaque and n.payload.name == opaque_calls.LOOP)
     phases = phases_of(loops.region_of(node.payload.args))
     assert [bool(phase.twins) for phase in phases].count(True) == (function is in_place)
     for trips in (0, 1, 2, 7):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.capture.opaque_operands import Replay
 from fuser.capture.tracer import Tracer
 from fuser.tracing import reshapes
+from fuser.tracing.trace_result import Replay
 from tests.fuser.comparing import assert_same
 
 X = np.arange(24.0).reshape(4, 6) - 7

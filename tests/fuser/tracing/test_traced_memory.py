@@ -7,8 +7,8 @@ import pytest
 
 import fuser
 from fuser.base.errors import Unsupported
-from fuser.capture.opaque_operands import Replay
 from fuser.capture.tracer import Tracer
+from fuser.tracing.trace_result import Replay
 from tests.fuser.comparing import assert_same
 
 

@@ -1,0 +1,65 @@
+"""Says why a call runs in NumPy: counts reasons, and warns of each once for every function."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+from fuser.base import caches, counters, forks, logs
+from fuser.base.errors import FallbackWarning, FusionError, Reason
+
+#: Reasons that were warned of; after so many, all are forgotten.
+WARNED_LIMIT = 4096
+_warned: set[tuple[str, ...]] = set()
+_lock = forks.lock()
+
+
+def record(reason: Reason, policy: str, function: str = "") -> None:
+    """Count a fallback, and warn or raise as the policy says.
+
+    Args:
+        reason: why.
+        policy: "warn" (once for each reason and function), "allow" or "error".
+        function: the name of the function that is not fused.
+
+    Raises:
+        FusionError: the policy is "error".
+    """
+    counters.count("fallbacks")
+    counters.count(f"fallback.{reason.code}")
+    if policy == "error":
+        raise FusionError(reason)
+    say(reason, policy, function)
+
+
+def say(reason: Reason, policy: str, function: str = "") -> None:
+    """Warn of a reason, once for each function, if the policy is "warn"; log it if it is not."""
+    if policy != "warn":
+        logs.note("not fused: %s", reason)
+        return
+    key = (reason.code, reason.operation, reason.where, function)
+    with _lock:
+        new = key not in _warned
+        if len(_warned) >= WARNED_LIMIT:
+            _warned.clear()
+        _warned.add(key)
+    if new:
+        logs.tell("not fused: %s", reason)
+        warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())
+
+
+def _stack_level() -> int:
+    """How many frames lie between here and the user's code."""
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("fuser."):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+@caches.clears("warnings")
+def forget_warnings() -> None:
+    """Warn again for every reason; for tests and after `clear_caches`."""
+    with _lock:
+        _warned.clear()
