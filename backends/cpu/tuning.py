@@ -109,6 +109,10 @@ so many."""
 BATCH_MOST_BYTES = 1 << 15
 """[bytes; row_variance softmax] Of a batch's operands, at most: later stages find them in the first
 cache."""
+NEAR_ROWS_BYTES, BATCH_FAR_LENGTH = 12 << 20, 64
+"""[bytes, elements; row_variance layer_norm] Operands of more, in all, come from memory, where
+batches of rows that are longer and met again by later stages take 1.3 to 2 times as long as rows
+one by one."""
 BATCH_CHUNK, BATCH_JOBS = 1 << 15, 8
 """[elements, batches; row_variance softmax] Of one chunk, at least, and batches that keep many
 threads busy."""

@@ -91,7 +91,7 @@ def _compare_values(
         wanted = [ast.literal_eval(value) for value in values]
     except (SyntaxError, ValueError) as error:
         raise click.UsageError(f"--value takes a number or a tuple of numbers: {error}") from None
-    rows = []
+    rows: list[dict[str, Any]] = []
     for cell in cells:
         found = [_fresh(_under_values, cell, constant, wanted, seconds) for _ in range(processes)]
         if isinstance(found[0], str):
@@ -100,8 +100,8 @@ def _compare_values(
         ratios = [statistics.median(some) for some in zip(*found, strict=True)]
         rows.append({"row": cell.id, "ratios": dict(zip(values, ratios, strict=True))})
         if not as_json:
-            said = (f"  {v}: {ratio:.3f}" for v, ratio in zip(values, ratios, strict=True))
-            click.echo(f"{cell.id:40}" + "".join(said))
+            parts = (f"  {v}: {ratio:.3f}" for v, ratio in zip(values, ratios, strict=True))
+            click.echo(f"{cell.id:40}" + "".join(parts))
     timed = [row["ratios"] for row in rows if "ratios" in row]
     means = {v: statistics.geometric_mean(r[v] for r in timed) for v in values} if timed else {}
     usual = repr(getattr(tuning, constant))

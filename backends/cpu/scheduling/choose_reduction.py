@@ -182,11 +182,17 @@ def _row_by_row(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule:
 
 
 def _batches_of(nest: LoopNest, lengths: Lengths, times: int) -> Schedule | None:
-    """Rows whose lanes are joined in batches: a batch stays in the first cache."""
+    """Rows whose lanes are joined in batches: a batch stays in the first cache.
+
+    Not long ones from memory that later stages read again: it waits meanwhile.
+    """
     if not row_batches.can_be_batched(nest):
         return None
     *outside, rows, reduced = lengths
     row_bytes = reduced * sum(conversion.bytes_of(desc.dtype) for desc in moving_of(nest))
+    if len(stages_of(nest).loops) > 1 and reduced > tuning.BATCH_FAR_LENGTH:
+        if math.prod(outside) * rows * times * row_bytes > tuning.NEAR_ROWS_BYTES:
+            return None
     for batch in (batch_of(nest), batch_of(nest, small=True)):
         many = rows >= batch and math.prod(outside) * rows * times >= tuning.BATCH_JOBS * batch
         if many and batch * row_bytes <= tuning.BATCH_MOST_BYTES:
