@@ -54,6 +54,8 @@ RESULT = "return"
 _REDUCED = frozenset("sum max min amax amin copy".split())
 #: Calls of functions within each other, at most; and looks at one loop.
 _DEPTH, _LOOKS = 8, 12
+#: Numbers that are written down, over which a loop may go.
+_UNROLLED = 16
 #: Expressions that are translated, at most.
 _MOST = 40_000
 
@@ -621,6 +623,9 @@ class _Translator:
     def _do_For(self, node: ast.For) -> None:  # noqa: N802
         """`for … in range(…)`, and over arrays, `enumerate` and `zip` of these."""
         iterable = node.iter
+        if isinstance(iterable, (ast.Tuple, ast.List)):
+            self._unrolled(node, iterable.elts)
+            return
         span = self._span(iterable)
         if span is not None:
             start, stop, step = span
@@ -646,6 +651,23 @@ class _Translator:
             first, last = operators.binary("subtract", limit, one), operators.constant(-1)
         begin = lambda index: self._assign(node.target, items[1](index))  # noqa: E731
         self._for(node, first, last, step, begin)
+
+    def _unrolled(self, node: ast.For, items: Sequence[ast.expr]) -> None:
+        """A loop over what is written down: its body stands there for each."""
+        if len(items) > _UNROLLED:
+            raise NotTypedError(f"line {node.lineno}: a loop over more than {_UNROLLED} numbers")
+        after, values = self.label(), [self._argument(item) for item in items]
+        with self._block(after):
+            for value in values:
+                again = self.label()
+                self._loops.append((after, again))
+                with self._block(again):
+                    if self.env is not None:
+                        self._assign(node.target, value)
+                        self.block(node.body)
+                self._loops.pop()
+            if self.env is not None:
+                self.block(node.orelse)
 
     def _by_steps(self, node: ast.For, start: Value, stop: Value, step: Value) -> None:
         """A loop over a range whose step is computed: where it is not positive, the run ends."""
@@ -723,10 +745,21 @@ class _Translator:
                 arrays, item, back = self._items(args[0])
                 return arrays, item, not back
         value = self.expression(node)
-        if not isinstance(value, Slice) or len(value.spans) != 1:
+        if not isinstance(value, Slice) or not value.spans:
             raise NotTypedError(f"line {node.lineno}: what the loop goes over")
-        lanes = slices.lanes_of(self, self._fixed(value))
-        return [lanes.lengths[0]], lambda index: lanes.element((index.code,)), False
+        value = self._fixed(value)
+        if len(value.spans) == 1:
+            lanes = slices.lanes_of(self, value)
+            return [lanes.lengths[0]], lambda index: lanes.element((index.code,)), False
+        axis, span = value.spans[0]
+
+        def part(index: Value) -> Slice:
+            place = slices.plus(span.start, slices.times(index.code, span.step))
+            axes = *value.axes[:axis], Index(place, True), *value.axes[axis + 1 :]
+            self.of_index = True
+            return Slice(value.array, axes)
+
+        return [span.length], part, False
 
     def _for(
         self, node: ast.For, start: Value, stop: Value, step: int, begin: Callable[[Value], None]
@@ -799,7 +832,8 @@ class _Translator:
         self._deepest = max(self._deepest, self._depth)
         head = dict(entry)
         if key in self._heads:
-            head = _joined(head, self._heads[key])
+            numbers = {name: each for name, each in head.items() if isinstance(each, Bound)}
+            head |= _joined(numbers, self._heads[key])
         marks = {label: len(edges) for label, edges in self._edges.items()}
         counters = _counters(node)
         for _ in range(_LOOKS):
@@ -817,7 +851,7 @@ class _Translator:
             head = found
         else:
             raise NotTypedError(f"line {node.lineno}: the kinds of its numbers do not settle")
-        self._heads[key] = head
+        self._heads[key] = {name: one for name, one in head.items() if isinstance(one, Bound)}
         self._depth -= 1
         self._convert(self.out, entry, head)
         for tail, env in ends:

@@ -138,7 +138,7 @@ def spell_element_loop(program: Program, step: ElementLoop, sizes: Mapping[str, 
             continue
         base = seen_behind(node, chain)
         value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
-        verb = "reads and writes a copy of" if arrays[name].written else "reads"
+        verb = "reads and writes" if arrays[name].written else "reads"
         lines.append(f"  {verb} {value}: {node.type}")
     left = [result.name for result in code.results]
     if left:

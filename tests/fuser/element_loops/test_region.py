@@ -303,3 +303,56 @@ def test_lengths_of_what_is_selected() -> None:
     for trips in (1, 4):
         a, b = np.abs(np.random.default_rng(1).standard_normal(12)), np.arange(-5.0, 7.0)
         np.testing.assert_array_equal(fused(a.copy(), b, trips), sizes(a, b, trips))
+
+
+def _over_rows(m: Any) -> Any:
+    out = np.zeros(m.shape[0])
+    for i, row in enumerate(m):
+        s = 0.0
+        for v in row:
+            s += v * v
+        out[i] = s
+    for row in m[::-2]:
+        row[0] = -row[-1]
+    return out
+
+
+def _over_rows_of_planes(m: Any) -> Any:
+    s = 0.0
+    for plane in m:
+        for one, other in zip(plane, reversed(plane), strict=False):
+            for k in range(len(one)):
+                if one[k] > other[k]:
+                    s += one[k]
+    return s
+
+
+def _over_numbers(m: Any) -> Any:
+    count = 0
+    for y in range(m.shape[0]):
+        for x in range(m.shape[1]):
+            for dy, dx in ((0, 1), (1, 0), (0, -1), (-1, 0)):
+                if y + dy >= m.shape[0] or x + dx >= m.shape[1]:
+                    continue
+                if m[y + dy, x + dx] > 0.9:
+                    break
+                for k in [1, 2.5]:
+                    count += 1 if m[y, x] * k > 0.5 else 0
+            else:
+                count += 100
+    return count
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [(_over_rows, (5, 3)), (_over_rows_of_planes, (3, 4, 2)), (_over_numbers, (6, 7))],
+)
+def test_what_loops_go_over(function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    """Rows of arrays, which may be written into, and numbers that are written down."""
+    fused = fuser.fuse(function, fallback="error")
+    for seed in range(4):
+        one = np.random.default_rng(seed).random(shape)
+        other = one.copy()
+        assert same(function(one), fused(other))
+        assert same(one, other)
+    assert fused.explain(np.ones(shape)).loops
