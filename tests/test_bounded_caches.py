@@ -37,7 +37,7 @@ IN_CACHES = frozenset((
     "fuser.calls.fused_function._all_functions", "fuser.ir.graph._nodes",
     "fuser.base.notices._warned",
     "fuser.base.counters._counts", "fuser.base.counters._pending", "fuser.base.counters._tallies",
-    "fuser.backends.cpu.machine.disk_cache._said",
+    "fuser.base.disk_cache._said",
 ))  # fmt: skip
 #: What is there while a trace is under way, and its thread.
 UNDER_WAY = frozenset(("fuser.base.watchdog._watched", "fuser.base.watchdog._watching"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuser.backend import CompileError
 from fuser.backends.gpu.variants import NARROW, Variant
+from fuser.base import disk_cache
 
 #: What results rest on. CuPy adds flush-to-zero to whatever it compiles itself, so its own
 #: RawKernel and RawModule are not used; NVRTC contracts a*b+c to one rounding by default.
@@ -51,6 +52,8 @@ def architecture(capability: str, supported: list[int]) -> str:
 def compile_text(text: str, name: str, capability: str, variant: Variant) -> bytes:
     """Machine code for a device, or PTX where the device is newer than the compiler.
 
+    It is kept between processes, by the text, the compiler's version, the architecture and flags.
+
     Args:
         text: CUDA C++.
         name: of the unit, for messages.
@@ -63,7 +66,13 @@ def compile_text(text: str, name: str, capability: str, variant: Variant) -> byt
     from cupy.cuda import nvrtc
 
     target = architecture(capability, list(nvrtc.getSupportedArchs()))
-    return _compile(text, name, target, variant)
+    known = repr(("nvrtc", nvrtc.getVersion(), target, flags(variant)))
+    key = disk_cache.key_of(text, known.encode())
+    found = disk_cache.read(key)
+    if found is None:
+        found = _compile(text, name, target, variant)
+        disk_cache.write(key, found)
+    return found
 
 
 def ptx(text: str, name: str, capability: str, variant: Variant = NARROW) -> str:

@@ -55,7 +55,7 @@ CACHES = (
     ),
     Cache(
         "machine code",
-        "backends/cpu/machine/disk_cache.py",
+        "fuser/base/disk_cache.py",
         "the kernel's text, the processor, and versions of fuser and LLVM; on disk",
         "256 MiB and 4096 entries: the least recently used goes",
         "`fuser-bench cache clear`",

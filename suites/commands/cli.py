@@ -306,7 +306,7 @@ def cache(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from fuser.backends.cpu.machine import disk_cache
+    from fuser.base import disk_cache
 
     known = disk_cache.entries()
     size_bytes = sum(size for _, size, _ in known)
@@ -327,7 +327,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 @cache.command()
 def clear() -> None:
     """Remove every entry."""
-    from fuser.backends.cpu.machine import disk_cache
+    from fuser.base import disk_cache
 
     where = disk_cache.folder()
     click.echo(f"{disk_cache.clear()} entries removed from {where}")

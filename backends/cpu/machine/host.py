@@ -16,9 +16,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from fuser.backends.cpu.machine import arena, disk_cache
+from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.object_file import PAGE
-from fuser.base import forks
+from fuser.base import disk_cache, forks
 from fuser.base.digests import digest
 
 PROCESSORS = "/proc/cpuinfo"

@@ -14,9 +14,9 @@ from typing import Any
 
 from fuser.backend import CompileError
 from fuser.backends.cpu import shared_functions
-from fuser.backends.cpu.machine import arena, disk_cache, host, target
+from fuser.backends.cpu.machine import arena, host, target
 from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
-from fuser.base import counters, forks
+from fuser.base import counters, disk_cache, forks
 from fuser.base.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing

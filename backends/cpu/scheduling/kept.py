@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuser.backends.cpu.emit import emit
-from fuser.backends.cpu.machine import disk_cache, processors, target
+from fuser.backends.cpu.machine import processors, target
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling.schedules import is_legal, same_bits
-from fuser.base import config, forks
+from fuser.base import config, disk_cache, forks
 from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.codegen import LoopNest

@@ -8,6 +8,7 @@ conversion to NumPy arrays by accident. It says nothing about speed, and nothing
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
@@ -283,6 +284,8 @@ class ufunc:  # noqa: N801 - CuPy's name
 
 
 ufunc.__module__ = "cupy._core._kernel"
+#: The double's machine code is a file of this process.
+_PROCESS = int.from_bytes(os.urandom(6), "little")
 _drawn = np.random.default_rng(1)
 #: What CuPy has of NumPy's names that are neither functions nor its own.
 _PLAIN = frozenset(
@@ -343,7 +346,7 @@ def _modules() -> dict[str, ModuleType]:
         memGetInfo=_have_context, streamIsCapturing=lambda stream: bool(state["capturing"]),
     )  # fmt: skip
     nvrtc = _module(
-        "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, 0),
+        "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, _PROCESS),
         getSupportedArchs=lambda: [75, 80, 90, 100],
         createProgram=lambda text, name, headers, names: _Program(text), compileProgram=_compile,
         getCUBIN=lambda program: program.code, getPTX=lambda program: b".entry",

@@ -6,6 +6,7 @@ The host compiles and executes the kernels; the shared suite and the tests for d
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import fuser
 from fuser import backend
+from fuser.base import config, disk_cache
 from fuser.base.errors import BackendError, FusionError
 from tests.backends.gpu import fake_cupy
 from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
@@ -220,3 +222,41 @@ def test_integers_move_what_kernels_read_and_write(cupy: Any) -> None:
             np.testing.assert_array_equal(theirs.get(), mine)
         (entry,) = fused._signatures.values()
         assert len(entry.found) <= 4
+
+
+def test_machine_code_is_kept_between_processes(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By text, version, architecture and flags; what fails a check is compiled again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(disk_cache, "folder", lambda: str(tmp_path / "objects"))
+    compiled: list[Any] = []
+    nvrtc = cupy.cuda.nvrtc
+    plain = nvrtc.compileProgram
+
+    def counted(program: Any, options: Any) -> None:
+        compiled.append(options)
+        plain(program, options)
+
+    monkeypatch.setattr(nvrtc, "compileProgram", counted)
+    before = config.change(disk_cache=True)
+    try:
+        x = cupy.asarray(np.arange(40.0).reshape(5, 8))
+        first = 0
+        for _ in range(3):
+            fuser.clear_caches()  # as in a new process
+            found = fuser.fuse(lambda x: (x * 3 - 1).sum(axis=1), fallback="error")(x)
+            np.testing.assert_array_equal(found.get(), (x.get() * 3 - 1).sum(axis=1))
+            first = first or len(compiled)
+            assert len(compiled) == first > 0
+        for entry in (tmp_path / "objects").iterdir():
+            entry.write_bytes(entry.read_bytes()[:-1] + b"?")
+        fuser.clear_caches()
+        with pytest.warns(disk_cache.CacheWarning, match="damaged"):
+            fuser.fuse(lambda x: (x * 3 - 1).sum(axis=1), fallback="error")(x)
+        assert len(compiled) == 2 * first
+        with cupy.cuda.Device(1):  # another architecture
+            fuser.fuse(lambda x: (x * 3 - 1).sum(axis=1), fallback="error")(x.copy())
+        assert len(compiled) > 2 * first
+    finally:
+        config.restore(before)

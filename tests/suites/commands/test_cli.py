@@ -328,7 +328,7 @@ def test_help_imports_neither_pandas_nor_matplotlib() -> None:
 
 def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Path, entries and bytes; `clear` removes the entries and nothing else."""
-    monkeypatch.setattr("fuser.backends.cpu.machine.disk_cache.folder", lambda: tmp_path)
+    monkeypatch.setattr("fuser.base.disk_cache.folder", lambda: tmp_path)
     (tmp_path / "one.o").write_bytes(b"12345")
     (tmp_path / "kept.txt").write_bytes(b"mine")
     shown = CliRunner().invoke(cli.main, ["cache", "--json"])

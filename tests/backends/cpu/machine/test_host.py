@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuser.backends.cpu.machine import disk_cache, host
-from fuser.base import config
+from fuser.backends.cpu.machine import host
+from fuser.base import config, disk_cache
 from tests.tree import ROOT
 
 #: Calls a function with fused kernels of several kinds, some of them often enough for the entry.

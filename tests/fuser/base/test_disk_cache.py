@@ -10,8 +10,8 @@ import llvmlite
 import pytest
 from llvmlite import binding as llvm
 
-from fuser.backends.cpu.machine import disk_cache, host, loader, target
-from fuser.base import config
+from fuser.backends.cpu.machine import host, loader, target
+from fuser.base import config, disk_cache
 
 folder = disk_cache.folder
 TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"

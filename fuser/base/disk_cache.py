@@ -1,4 +1,4 @@
-"""Machine code kept between processes, in the user's cache folder.
+"""Machine code of all backends kept between processes, in the user's cache folder.
 
 An entry is a file named by the hash of everything that its content depends on: the text, the
 processor and its features, how it is compiled, and the versions of LLVM and llvmlite (of this
