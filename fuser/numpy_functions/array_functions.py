@@ -317,6 +317,10 @@ def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> An
     return tracing.wrap(node)  # of a scalar too it is an array
 
 
+#: Kinds of numbers, each of which NumPy takes for those after it.
+_KINDS = "bifc"
+
+
 @handles(np.copyto)
 def _copyto(
     tracing: Tracing, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
@@ -325,6 +329,15 @@ def _copyto(
     plain = tracing.operand(src)
     target = _array(tracing, dst)
     dtype = plain.dtype if isinstance(plain, (TracedArray, np.generic)) else target.dtype
+    if not isinstance(plain, (TracedArray, np.generic)) and casting != "unsafe":
+        kind = plain.kind if type(plain) is HostScalar else type(plain)
+        if casting != "same_kind":
+            raise Unsupported("unsupported-argument", "np.copyto", f"a number, casting={casting!r}")
+        if _KINDS.index(np.dtype(kind).kind) > _KINDS.index(dtype.kind.replace("u", "i")):
+            found = np.dtype(kind)
+            raise TypeError(
+                f"Cannot cast scalar from {found!r} to {dtype!r} according to the rule 'same_kind'"
+            )
     tracing.write(dst, tracing.operand_node(plain, dtype), where, casting, "copyto")
 
 
