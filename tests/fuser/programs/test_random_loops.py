@@ -151,6 +151,15 @@ class _Writer:
         lines = ["import numpy as np", "g = np.linspace(0, 1, 12)", "def f(a, b, n, m, dt):"]
         lines += [f"    {line}" for line in before]
         head = self._head()
+        if head == ["for t in range(n):"] and self._ways.random() < 0.5:
+            name = self._ways.choice(NAMES)
+            over = self._ways.choice(
+                [f"zip(range(n), {name})", f"enumerate({name}[:n])",
+                 f"zip(range(n), reversed({name}))"]
+            )
+            head = [f"for t, r in {over}:"]
+            used = self._ways.choice(["{0} = {0} + r", "{0}[1] = r", "{0}[0] = {0}[2] - r"])
+            body = [*body, used.format(self._ways.choice(NAMES))]
         lines += ["    t = 0", *(f"    {line}" for line in head)]
         way = self._ways.choice(["break", "break", "return a, c", "return d"])
         lines += [f"        {line}".replace("break", way) for line in body]
