@@ -92,7 +92,8 @@ def _integers(over: Walk) -> Span | None:
 def _length(tracing: Any, over: Any) -> Any:
     """How many positions there are; None where that is not known."""
     if isinstance_of(over, TracedArray):
-        return None if over.generic or not over.ndim else over.shape[0]
+        whole = not (over.generic or over.views)  # a view may look at what iterations write
+        return over.shape[0] if whole and over.ndim else None
     if type(over) is not Walk:
         return None
     if over._goes_over_integers:

@@ -109,7 +109,7 @@ def _reads_beside(graph: Graph, name: str, box: Box) -> bool:
         for arg in node.args:
             if arg.op.is_input and arg.payload.name == name:
                 seen = None
-                if node.op.structure and not node.op.is_update:
+                if isinstance(node.payload, (Part, Index, Transpose)):
                     seen = seen_of_box(full_box(arg.shape), (node.payload,), arg.shape)
                 if seen is None or seen.box != box.box:
                     return True

@@ -466,7 +466,7 @@ class ArrayOfAxes(TracedArray):
             if type(first) is not int and self.tracing.size(first) <= COORDINATES:
                 first = self.tracing.hold_exactly(first)
             if type(first) is int and first <= UNPACKED:
-                return iter([self[place] for place in range(first)])
+                return (self[place] for place in range(first))
         return self._refuse("control-flow", "iteration")
 
     def __contains__(self, item: object) -> bool:
