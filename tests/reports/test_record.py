@@ -183,3 +183,15 @@ def test_what_crosses_a_graph_break_is_kept(document: dict[str, Any]) -> None:
     crossing[-1]["kind"] = "hem"
     with pytest.raises(RecordError, match="hem"):
         record.validate(document)
+
+
+def test_a_record_of_before_a_graph_break_was_called_so_is_read(tmp_path: Path) -> None:
+    """Such a boundary was a seam."""
+    made = synthetic.record(processes=1, blocks=1, workloads=synthetic.WORKLOADS[3:4])
+    document = record.to_document(made)
+    boundaries = [each for cell in document["cells"] for each in cell["ledger"]["boundaries"]]
+    boundaries[0]["kind"] = "seam"
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    found = record.load(path).cells
+    assert "graph-break" in {each.kind for cell in found for each in cell.ledger.boundaries}
