@@ -681,8 +681,8 @@ class _Translator:
                 ]
                 self.check(operators.both(*near))
         wide = slices.minus(slices.plus(stop.code, slices.minus(step.code, slices.ONE)), start.code)
-        count = Operation("floor_divide", "int64", (wide, step.code))
-        count = slices.most(count, slices.ZERO)
+        turns = Operation("floor_divide", "int64", (wide, step.code))
+        count = slices.most(turns, slices.ZERO)
         low, high = max(start.type.low, -limit), min(stop.type.high, limit) - 1
 
         def begin(turn: Value) -> None:
@@ -832,7 +832,9 @@ class _Translator:
         self._deepest = max(self._deepest, self._depth)
         head = dict(entry)
         if key in self._heads:
-            numbers = {name: each for name, each in head.items() if isinstance(each, Bound)}
+            numbers: Environment = {
+                name: each for name, each in head.items() if isinstance(each, Bound)
+            }
             head |= _joined(numbers, self._heads[key])
         marks = {label: len(edges) for label, edges in self._edges.items()}
         counters = _counters(node)
