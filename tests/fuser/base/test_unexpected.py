@@ -31,6 +31,9 @@ def plain(x):
 def missing(x):
     return x.no_such_attribute
 
+def of_number(x):
+    return x + float(x.sum()).size
+
 def caught(x):
     try:
         return x.no_such_attribute
@@ -99,7 +102,7 @@ def test_with_checks_it_is_raised(
         fuser.fuse(module[function], fallback="allow")(np.arange(5.0))
 
 
-@pytest.mark.parametrize("name", ["missing", "caught", "unbound", "keyed"])
+@pytest.mark.parametrize("name", ["missing", "of_number", "caught", "unbound", "keyed"])
 def test_what_a_function_raises_itself_is_its_own(module: Any, name: str) -> None:
     """It is raised, or caught, as by the plain function."""
     fused, before = fuser.fuse(module[name], fallback="allow"), faults()
