@@ -124,7 +124,7 @@ def is_known(value: Any, names: Collection[str]) -> bool:
     """
     if type(value) is ModuleType:
         if value.__name__ == "fuser":
-            return names & {*dir(value)} <= {"functional"}
+            return {*names} & {*dir(value)} <= {"functional"}
         return value.__name__ in ("numpy", "math", "fuser.functional")
     if is_a(value, type):
         return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -170,7 +171,7 @@ def _trace_twice(
         try:
             found = _in_time(
                 lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
-                evident and is_straight(function),
+                evident and is_a(function, FunctionType) and is_straight(function),
             )
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             changed, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)

@@ -576,6 +576,16 @@ def check_guards(graph: Graph, numbers: Mapping[str, Any]) -> None:
 # -- calls of a graph -----------------------------------------------------------------------
 
 
+MASK_INDEX = (
+    "a boolean mask as an index cannot be fused: how many elements it picks is known only when it "
+    "runs; use np.where(mask, a, b), or multiply by the mask"
+)
+ARRAY_INDEX = (
+    "this index is not fused: an array of several axes or of one number, arrays beside slices, or "
+    "a step; NumPy picks the elements between kernels"
+)
+
+
 def calls_of(graph: Graph) -> list[list[Node]]:
     """The extern nodes of a graph, call by call in the order of execution."""
     found: dict[int, list[Node]] = {}
@@ -593,7 +603,7 @@ def reason_of(node: Node, line: str) -> Reason:
         if dtype.kind not in "biufc" or (dtype.kind == "c" and _takes_real(call)):
             return Reason("unsupported-dtype", call.short_name, f"dtype {dtype}", line)
     if call.name in ("numpy.ndarray.__getitem__", "fuser.updated"):
-        found = "an array as index, or a step"
+        found = MASK_INDEX if any(arg.dtype.kind == "b" for arg in node.args[1:]) else ARRAY_INDEX
         return Reason("unsupported-argument", call.short_name, found, line)
     name = str(call.args[2]) if call.name == "fuser.changed" else call.name
     code = "unsupported-argument" if _has_fused_form(name) else "unsupported-function"
