@@ -171,7 +171,7 @@ def _trace_twice(
         try:
             found = _in_time(
                 lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
-                evident and is_a(function, FunctionType) and is_straight(function),
+                evident and is_straight(cast(FunctionType, function)),
             )
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             changed, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
