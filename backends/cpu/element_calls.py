@@ -123,7 +123,7 @@ class _Call:
 
     def __init__(self, code: Code, way: Way, name: str) -> None:
         self.code, self.way, self.name = code, way, name
-        self.operands = [array for array in code.arrays if not array.within]
+        self.operands = code.operands
         self.lines: list[str] = []
         self._count = 0
         self._taken: list[tuple[str, str]] = []

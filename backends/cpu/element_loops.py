@@ -66,7 +66,8 @@ class _Emitter:
 
     def __init__(self, module: Module, code: Code, layouts: str, name: str) -> None:
         self.b = Body(module)
-        self.code, self.layouts, self.name = code, layouts, name
+        self.code, self.name = code, name
+        self.layouts = layouts.ljust(len(code.arrays), CONTIGUOUS)  # scratch memory is
         self.slots: dict[tuple[str, str], str] = {}
         self.labels: dict[int, str] = {}
         self.open = True

@@ -220,10 +220,10 @@ class Steps:
         given = {self._program.outputs[leaf.index] for leaf in trace.leaves
                  if isinstance(leaf, OutNode)}  # fmt: skip
         direct: dict[int, str] = {}
-        outputs = [place for place, array in enumerate(code.arrays) if array.written]
+        outputs = [place for place, array in enumerate(code.operands) if array.written]
         stored = {node.payload.output: name
                   for node, name in zip(step.nodes, step.stored, strict=True)}  # fmt: skip
-        for output, place in enumerate(outputs[: len(kinds)]):
+        for output, place in enumerate(outputs):
             name, array = stored.get(output, ""), names[place]
             alike = [write for write in self._writes if write[0] == name or write[1] == array]
             if (

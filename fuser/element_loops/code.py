@@ -184,6 +184,11 @@ class Code:
     loops: tuple[int, int]
     sure: Expression
 
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The arrays that callers hand in; the others are scratch memory, contiguous in C order."""
+        return tuple(array for array in self.arrays if not array.within)
+
 
 def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
     """Yield the bodies of a statement."""

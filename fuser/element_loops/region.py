@@ -67,7 +67,7 @@ class Runner:
             owned: places of arrays that nothing else needs.
         """
         self.kernel = make(code_of(*args[:4]))
-        known = [array for array in self.kernel.code.arrays if not array.within]
+        known = self.kernel.code.operands
         self.copied = [array.written and place not in owned for place, array in enumerate(known)]
         self._known = [(np.dtype(array.dtype), array) for array in known]
 

@@ -162,7 +162,7 @@ class StraightLine:
         for place in copied:
             self._lines.append(f"c{place} = {given[place]}.copy('K')")
             given[place] = f"c{place}"
-        written = [each for each, known in zip(given, code.arrays, strict=False) if known.written]
+        written = [each for each, known in zip(given, code.operands, strict=True) if known.written]
         args = [*given, *(self._spell(part, operands) for part in call.args[5])]
         into = self._last if last else self._lines
         into.append(f"r = {self._object(native)}({', '.join(args)})")

@@ -16,6 +16,7 @@ from fuser.backend import MISSED
 from fuser.backends.cpu.element_kernels import ElementKernel
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED
 from fuser.element_loops.translate import translated
+from tests.fuser.comparing import faults
 from tests.fuser.element_loops.random_loops import same
 
 _SCALE = "for i in range(len(x)):\n    x[i] = x[i] * a + y[i + first]"
@@ -129,6 +130,48 @@ def test_writes_go_into_arguments() -> None:
                 assert n == 9
             assert same(ours, wanted)
             assert same(base, wanted_base)
+
+
+def _smooths(x: Any, decay: float) -> tuple[Any, Any]:
+    forth = np.empty_like(x)
+    forth[:, 0] = x[:, 0]
+    for j in range(1, x.shape[1]):
+        forth[:, j] = x[:, j] + decay * forth[:, j - 1]
+    back = np.zeros_like(x)
+    for j in range(x.shape[1] - 2, -1, -1):
+        back[:, j] = decay * (x[:, j + 1] + back[:, j + 1])
+    return forth, back
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (40, 300), (0, 4), (1, 1)])
+def test_scratch_memory_is_no_operand(shape: tuple[int, ...]) -> None:
+    """Rows are computed aside where they may overlap; later calls still take the native way."""
+    for lies in ("C", "F"):
+        x = np.asarray(np.random.default_rng(0).standard_normal(shape), order=lies)
+        fused, before = fuser.fuse(_smooths, fallback="error"), faults()
+        for _ in range(3):
+            assert same(_smooths(x, 0.6), fused(x, 0.6))
+        compiled = fuser.stats().get("kernels", 0)
+        assert same(_smooths(x + 1, 0.6), fused(x + 1, 0.6))
+        assert fuser.stats().get("kernels", 0) == compiled
+        assert faults() == before
+
+
+def test_scratch_memory_is_as_long_as_its_operands() -> None:
+    """Its layout is no argument's; its lengths are those of each call."""
+    source = "for i in range(1, len(x)):\n    x[i] = x[i] * a + x[i - 1, ::-1]"
+    code, _ = translated(source, (("x", "float64[2]"), ("a", "pyfloat")), ())
+    assert len(code.operands) == 1 < len(code.arrays)
+    double = np.dtype(np.float64)
+    for lies in (CONTIGUOUS, ROWS, STRIDED):
+        call = ElementKernel(code).native([(double, lies)])
+        for shape in ((4, 5), (1, 3), (7, 2), (300, 400)):
+            x = np.random.default_rng(0).standard_normal(shape)
+            wanted = x.copy()
+            for i in range(1, len(x)):
+                wanted[i] = wanted[i] * 0.5 + wanted[i - 1, ::-1]
+            assert call(x, 0.5) is None
+            assert same(x, wanted)
 
 
 def _spins(x: Any) -> None:
