@@ -21,6 +21,8 @@ UNCOPIED = STABLE | {"pandas"}
 UNCHANGED = frozenset("numpy fuser scipy pandas cupy cupyx".split())
 #: Packages that know stand-ins, or ask nothing of them that matters: not watched.
 UNWATCHED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
+#: Packages whose own work may take long, and is not cut off at once.
+COMPILED = frozenset("numpy cupy llvmlite".split())
 #: Modules of classes whose methods are no Python code.
 WITHOUT_CODE = frozenset("builtins numpy functools types abc typing".split())
 #: Packages of the classes of classes that are known.

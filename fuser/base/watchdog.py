@@ -21,7 +21,7 @@ from types import FrameType
 
 from fuser.base import forks
 from fuser.base.budget import Budget
-from fuser.base.packages import root
+from fuser.base.packages import COMPILED, root
 
 #: Between two looks at all traces, in seconds; the thread ends with the first look that finds none.
 _PERIOD_S = 0.05
@@ -32,7 +32,7 @@ _OURS = "fuser"
 _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
 #: Where threads wait for each other, or hold what others wait for.
 _WAITING = frozenset("threading queue concurrent multiprocessing asyncio logging".split())
-_LIBRARIES = frozenset(("numpy", "cupy", "llvmlite", *sys.stdlib_module_names)) - {"__main__"}
+_LIBRARIES = (COMPILED | sys.stdlib_module_names) - {"__main__"}
 
 _lock = forks.lock()
 _watched: list[Watched] = []

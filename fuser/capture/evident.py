@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.protocols import is_a
-from fuser.capture.codes import has_loops
+from fuser.capture.codes import has_loops, has_short_loops
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
 _FUNCTIONS = 64
@@ -85,8 +85,10 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
     return True
 
 
-def is_straight(function: FunctionType) -> bool:
-    """Whether a function that is evident runs each of its instructions once, and no other code.
+def is_straight(function: Any) -> bool:
+    """Whether a function that is evident runs few instructions, and no other code.
+
+    Those of loops are few where `has_short_loops` holds, all others run once.
 
     Args:
         function: for which `is_evident` holds.
@@ -95,7 +97,9 @@ def is_straight(function: FunctionType) -> bool:
     reached = [space[name] for name in code.co_names if name in space]
     reached += [cell.cell_contents for cell in function.__closure__ or ()]
     inner = any(type(part) is CodeType for part in code.co_consts)
-    return not (has_loops(code) or inner or any(type(each) is FunctionType for each in reached))
+    if inner or any(type(each) is FunctionType for each in reached):
+        return False
+    return not has_loops(code) or has_short_loops(function)
 
 
 def is_plain(value: Any) -> bool:

@@ -7,13 +7,17 @@ from typing import Any
 
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
+from fuser.capture.codes import UNROLLED_OPERATIONS
 from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
-from fuser.capture.staging import UNROLLED_OPERATIONS, UNROLLED_WRITES, LoopSource
+from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_input, walk
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
+#: So many writes into parts of arrays may the iterations of a loop have that is unrolled, see
+#: `UNROLLED_OPERATIONS`.
+UNROLLED_WRITES = 8
 #: Numbers of placeholders' names: no argument has such a one.
 _FIRST = 1_000_000
 

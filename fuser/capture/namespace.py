@@ -157,7 +157,7 @@ class Substitution:
         closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
         filled = list(zip(cells or (), closure or (), strict=True))
         code = function.__code__
-        if (twin := _twin(code)) is not None:
+        if (twin := _twin(function)) is not None:
             free = dict(zip(code.co_freevars, closure or (), strict=True))
             code = twin.code
             closure = tuple(free[name] for name in code.co_freevars) or None
@@ -406,9 +406,10 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
     return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
-def _twin(code: CodeType) -> Staged | None:
-    """The twin of a function with loops, see `staging`."""
-    if not codes.may_have_twin(code):
+def _twin(function: FunctionType) -> Staged | None:
+    """The twin of a function with loops that are not known to be short, see `staging`."""
+    code = function.__code__
+    if not codes.may_have_twin(code) or codes.has_short_loops(function):
         return None
     from fuser.capture.staging import staged  # most functions have none
 
@@ -431,8 +432,6 @@ def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
         from fuser.capture.element_loops import ElementLoop  # most functions have none
 
         return ElementLoop(substitution.tracing, source, substitution.refused)
-    if (short := source.unrolled(*told)) is not None:
-        return short
     from fuser.capture.loops import Loop
 
     return Loop(substitution.tracing, substitution.admits, source, *told)

@@ -75,17 +75,6 @@ _EXPRESSIONS = (
 )  # fmt: skip
 
 
-#: A loop of a number of iterations that is known is unrolled where all of them together have no
-#: more operations, and no more writes into parts of arrays: they may become one kernel.
-UNROLLED_OPERATIONS, UNROLLED_WRITES = 1024, 8
-#: What the body of a loop is made of that is nothing but arithmetic of names.
-_OPERATIONS = (ast.AugAssign, ast.BinOp, ast.UnaryOp, ast.Compare)
-_ARITHMETIC = (
-    *_OPERATIONS, ast.Assign, ast.Pass, ast.Name, ast.Constant, ast.Tuple, ast.IfExp,
-    ast.expr_context, ast.operator, ast.unaryop, ast.cmpop,
-)  # fmt: skip
-
-
 @record
 class Decision:
     """What the source says of an `if` in the body of a loop.
@@ -122,8 +111,6 @@ class LoopSource:
         flags: names that nothing but a test reads; they are True or False.
         ways: for each way out of its body, what is read where it leads.
         decisions: each `if` in it.
-        operations: those that one iteration spells at most, where it is nothing but arithmetic of
-            names; 0 where it is more.
     """
 
     index: str
@@ -139,49 +126,6 @@ class LoopSource:
     flags: tuple[str, ...]
     ways: tuple[frozenset[str], ...]
     decisions: tuple[Decision, ...]
-    operations: int
-
-    def unrolled(self, function: Any, args: tuple[Any, ...]) -> Unrolled | None:
-        """The loop as Python runs it, where that is known to be short before it has run.
-
-        Args:
-            function: what the source calls `range`.
-            args: its arguments.
-        """
-        if not self.operations or function is not range or {*map(type, args)} != {int}:
-            return None
-        indices = range(*args)
-        short = len(indices) * self.operations <= UNROLLED_OPERATIONS
-        return Unrolled(indices) if short else None
-
-
-class Unrolled:
-    """A loop that runs as Python runs it: what its twin asks at each turn (see `loops.Loop`)."""
-
-    __slots__ = ("_indices", "index")
-
-    def __init__(self, indices: range) -> None:
-        self._indices = iter(indices)
-        self.index = 0
-
-    def again(self) -> bool:
-        """Whether the body is to run (again)."""
-        for index in self._indices:
-            self.index = index
-            return True
-        return False
-
-    def binds(self, name: str) -> bool:
-        """No name is to be given another value."""
-        return False
-
-    def unbinds(self, name: str) -> bool:
-        """No name is to lose its value."""
-        return False
-
-    def failed(self, error: BaseException) -> bool:
-        """What the body raises is the function's own."""
-        return False
 
 
 @record
@@ -467,7 +411,6 @@ class _Stage:
             ways=tuple(beyond if read is None else read | {*leaving.flags}
                        for read in leaving.read),
             decisions=tuple(self._decisions(node, number, beyond)),
-            operations=0 if tested or leaving.read else _operations(node.body),
         ))  # fmt: skip
         return number
 
@@ -681,14 +624,6 @@ def _is_range(call: ast.expr) -> bool:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.keywords:
         return False
     return call.func.id == "range" and 1 <= len(call.args) <= 3
-
-
-def _operations(body: Sequence[ast.AST]) -> int:
-    """The operations that statements spell, both sides of `if` counted; 0 where they do more."""
-    parts = [part for each in body for part in ast.walk(each)]
-    if not all(isinstance(part, _ARITHMETIC) for part in parts):
-        return 0
-    return sum(isinstance(part, _OPERATIONS) for part in parts)
 
 
 def _with_test(node: _Loop) -> list[ast.stmt]:
