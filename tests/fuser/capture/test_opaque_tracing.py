@@ -120,7 +120,7 @@ def _caught(x: Any) -> Any:
 
 WHOLE: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "side effect, positional": (
-        lambda x: (np.cumsum(x, 0, np.float64, x), x * 2)[1], (A,), "write-into-view",
+        lambda x: (np.nancumsum(x, 0, np.float64, x), x * 2)[1], (A,), "write-into-view",
     ),
     "write that a view sees": (_written_later, (A,), "write-into-view"),
     "answer for Python": (

@@ -13,6 +13,7 @@ import fuser
 from fuser.base import trees
 
 FUSED = """
+np.unwrap(v)
 np.all(x > 0, axis=1)
 np.allclose(x, x)
 np.amax(x)
@@ -210,7 +211,6 @@ np.unique_inverse(v)[0]
 np.unique_values(v)
 np.unpackbits(b)
 np.unravel_index(i, (3, 3))[0]
-np.unwrap(v)
 np.vander(v)
 np.where(v > 0)[0]
 """.strip().splitlines()

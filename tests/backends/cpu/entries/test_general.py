@@ -85,7 +85,7 @@ def test_one_table_serves_rows_with_blocks_of_elements(name: str) -> None:
     half = 2 if name == "scores" else 1
     function(*make(4, 10 // half))
     native = function._native.hits
-    sizes = [(2, 8), (7, 16), (3, 12), (6, 14)]
+    sizes = [(2, 10), (7, 16), (3, 12), (6, 14)]
     for n, m in sizes:
         args = make(n, m // half)
         assert np.allclose(function(*args), plain(*args), rtol=1e-13)
@@ -128,7 +128,7 @@ def test_few_elements_of_a_row_or_column_are_one_table(axis: int) -> None:
         np.testing.assert_array_equal(function(x), plain(x))
 
     call(2000, 3)
-    counts = (2001, 1370, 5000)
+    counts = (2001, 1370, 1500)
     for count in counts:
         call(count, 3)
     assert function._native.count == 1
