@@ -30,7 +30,7 @@ _POOLED = 1 << 16
 _ALIGNED = 0x100
 #: Words of the table that a call finds in its object; after them the types that numbers may have,
 #: two for each, and the dtype of each result.
-WORDS = ("ndarray", "missed", "none", "new_scalar", "pool_malloc", "pool_free")
+WORDS = ("ndarray", "missed", "none", "new_scalar", "pool_malloc", "pool_free", "restores")
 _SYMBOLS = {
     "PyErr_CheckSignals": ("i32", ()),
     "PyEval_RestoreThread": ("void", ("ptr",)),
@@ -55,7 +55,8 @@ class Way:
     Attributes:
         layouts: how each array lies, a letter for each.
         dtypes: NumPy's number of each array's dtype.
-        restored: the places of arrays that are as they were where a run ends early.
+        restored: the places of arrays that are as they were where a run ends early, if a word of
+            the table says so: the first call, on copies, and later ones have one machine code.
     """
 
     layouts: str
@@ -154,8 +155,10 @@ class _Call:
                 self._take(f"%data{place}", f"%bytes{place}")
         if self.way.restored:
             self._add(f"%sure = call i1 @{self.name}.sure({', '.join(self._given())})")
+            self._add("%copies = icmp eq ptr %restores, null")
+            self._add("%spare = or i1 %sure, %copies")
         for place in sorted(self.way.restored):
-            self._add(f"%held{place} = select i1 %sure, i64 0, i64 %bytes{place}")
+            self._add(f"%held{place} = select i1 %spare, i64 0, i64 %bytes{place}")
             self._take(f"%kept{place}", f"%held{place}")
             self._add(f"call ptr @memcpy(ptr %kept{place}, ptr %data{place}, i64 %held{place})",
                       "copied")  # fmt: skip

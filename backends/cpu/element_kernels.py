@@ -53,18 +53,26 @@ class ElementKernel:
             )
         self.code = code
         self.texts: dict[Way, str] = {}
-        self._compiled: dict[Way, NativeLoop] = {}
+        self._loaded: dict[Way, tuple[Any, int]] = {}
+        self._callable: dict[tuple[Way, bool], NativeLoop] = {}
         self._types = [
             (np.dtype(kinds.dtype_of(n.kind)).type, n.kind in kinds.PYTHON) for n in code.numbers
         ]
 
-    def run(self, given: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+    def run(
+        self, given: Sequence[Any], numbers: Sequence[Any], copies: Collection[int]
+    ) -> list[Any]:
         """Run it on arrays, which are written into, and numbers; the numbers that it leaves.
+
+        Args:
+            given: the arrays.
+            numbers: the numbers.
+            copies: places of arrays that are copies of others.
 
         Raises:
             RunEnded: the plain function has to run; arrays may have been written into.
         """
-        call = self.native([(a.dtype, layout_of(a)) for a in given])
+        call = self.native([(a.dtype, layout_of(a)) for a in given], copies)
         plain = [n.item() if isinstance(n, (np.generic, np.ndarray)) else n for n in numbers]
         typed = [
             n if python else kind(n) for n, (kind, python) in zip(plain, self._types, strict=True)
@@ -77,7 +85,8 @@ class ElementKernel:
         return [found] if len(self.code.results) == 1 else list(found)
 
     def native(
-        self, given: Sequence[tuple[np.dtype[Any], str]], restored: Collection[int] = ()
+        self, given: Sequence[tuple[np.dtype[Any], str]], copies: Collection[int],
+        restores: bool = False,
     ) -> Callable[..., Any]:
         """The kernel as a function of its arrays and numbers; it writes into the arrays.
 
@@ -86,18 +95,29 @@ class ElementKernel:
 
         Args:
             given: dtypes of the arrays, and how they lie.
-            restored: the places of contiguous arrays that are as they were in that case.
+            copies: places of arrays that are copies of others, or those others themselves.
+            restores: these, where contiguous, are as they were in that case.
         """
         ends = self.code.sure != Constant("bool", True)
-        kept = frozenset(restored) if ends else frozenset[int]()
+        kept = frozenset(place for place in copies if ends and given[place][1] == CONTIGUOUS)
         way = Way("".join(lies for _, lies in given), tuple(d.num for d, _ in given), kept)
-        assert all(way.layouts[place] == CONTIGUOUS for place in kept)
-        found = self._compiled.get(way)
+        found = self._callable.get((way, restores))
         if found is None:
-            found = self._compiled[way] = self._compile(way)
+            if way not in self._loaded:
+                self._loaded[way] = self._compile(way)
+            found = self._callable[way, restores] = self._made(*self._loaded[way], restores)
         return found
 
-    def _compile(self, way: Way) -> NativeLoop:
+    def _made(self, library: Any, address: int, restores: bool) -> NativeLoop:
+        """What Python calls, with a table of its own."""
+        dtypes = [np.dtype(result.dtype) for result in self.code.results]
+        table = layout.array([[*self._words(restores), *map(id, dtypes)]])
+        found = NativeLoop()
+        native_call.set_entry(found, address, layout.address(table))
+        found.kept = library, table, dtypes
+        return found
+
+    def _compile(self, way: Way) -> tuple[Any, int]:
         """The kernel for arrays that are so."""
         code = self.code
         parts = code.body, code.arrays, way.layouts, way.dtypes, sorted(way.restored)
@@ -111,14 +131,9 @@ class ElementKernel:
         )
         counters.count("kernels")
         self.texts[way] = text
-        dtypes = [np.dtype(result.dtype) for result in code.results]
-        table = layout.array([[*self._words(), *map(id, dtypes)]])
-        found = NativeLoop()
-        native_call.set_entry(found, address, layout.address(table))
-        found.kept = library, table, dtypes
-        return found
+        return library, address
 
-    def _words(self) -> list[int]:
+    def _words(self, restores: bool) -> list[int]:
         """What a call compares with, and calls."""
         found = pool.pool()
         taken = {} if found is None else found.native()
@@ -126,6 +141,7 @@ class ElementKernel:
             "ndarray": id(np.ndarray), "missed": id(MISSED), "none": id(None),
             "new_scalar": int(pool.numpy_api()[60]),
             "pool_malloc": taken.get("pool_malloc", 0), "pool_free": taken.get("pool_free", 0),
+            "restores": int(restores),
         }  # fmt: skip
         plain = {"pyint": int, "pyfloat": float, "pybool": bool}
         types = [(plain.get(n.kind, kind), kind)

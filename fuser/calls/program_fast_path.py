@@ -215,7 +215,7 @@ class Steps:
         code = runner.kernel.code
         names = [name for name, _ in step.operands]
         kinds = [self._seen_kind(name, chain) for name, chain in step.operands]
-        kinds = kinds[: len(runner.copied)]
+        kinds = kinds[: len(code.operands)]
         trace = self._call.specialisation.trace
         given = {self._program.outputs[leaf.index] for leaf in trace.leaves
                  if isinstance(leaf, OutNode)}  # fmt: skip
@@ -227,16 +227,17 @@ class Steps:
             name, array = stored.get(output, ""), names[place]
             alike = [write for write in self._writes if write[0] == name or write[1] == array]
             if (
-                runner.copied[place] and kinds[place][1] == CONTIGUOUS and name not in given
+                place in runner.copied and kinds[place][1] == CONTIGUOUS and name not in given
                 and alike == [(name, array, None)] and names.count(array) == 1
                 and self._in_place and step is self._program.steps[-1]
             ):  # fmt: skip
                 direct[place] = name
         self._writes = [write for write in self._writes if write[0] not in direct.values()]
-        copied = [place for place, copy in enumerate(runner.copied) if copy and place not in direct]
+        copied = [place for place in runner.copied if place not in direct]
         kinds = [(dtype, STRIDED if place in copied and lies == ROWS else lies)
                  for place, (dtype, lies) in enumerate(kinds)]  # fmt: skip
-        line.elements(step, runner.kernel.native(kinds, direct), code, copied, bool(direct))
+        native = runner.kernel.native(kinds, runner.copied, restores=bool(direct))
+        line.elements(step, native, code, copied, bool(direct))
 
     def _seen_kind(self, name: str, chain: Chain) -> tuple[np.dtype[Any], str]:
         """The dtype of an operand through its views, and how it lies."""

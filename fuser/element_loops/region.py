@@ -53,7 +53,7 @@ class Runner:
 
     Attributes:
         kernel: what runs the loop's code on arrays and numbers, see `Backend.element_kernel`.
-        copied: for each array, whether it works on a copy of it.
+        copied: places of the arrays that it works on copies of.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class Runner:
         """
         self.kernel = make(code_of(*args[:4]))
         known = self.kernel.code.operands
-        self.copied = [array.written and place not in owned for place, array in enumerate(known)]
+        self.copied = [
+            place for place, array in enumerate(known) if array.written and place not in owned
+        ]
         self._known = [(np.dtype(array.dtype), array) for array in known]
 
     def __call__(self, *args: Any) -> list[Any]:
@@ -78,10 +80,10 @@ class Runner:
             RunEnded: the plain function has to run.
         """
         given = []
-        for array, (dtype, known), copy in zip(args[4], self._known, self.copied, strict=True):
+        for place, (array, (dtype, known)) in enumerate(zip(args[4], self._known, strict=True)):
             if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != known.rank:
                 raise RunEnded("an array of another kind")
-            copy = copy or not (array.flags.aligned and array.dtype.isnative)
+            copy = place in self.copied or not (array.flags.aligned and array.dtype.isnative)
             given.append(array.astype(dtype, "K") if copy else array)
-        left: list[Any] = self.kernel.run(given, args[5])
+        left: list[Any] = self.kernel.run(given, args[5], self.copied)
         return [a for a, (_, known) in zip(given, self._known, strict=True) if known.written] + left

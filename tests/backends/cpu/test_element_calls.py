@@ -26,7 +26,7 @@ _NAMES = ("x", "float64[1]"), ("y", "float64[1]"), ("a", "pyfloat"), ("first", "
 def _kernel(restored: tuple[int, ...] = (0,), lies: str = CONTIGUOUS) -> Any:
     code, _ = translated(_SCALE, _NAMES, ())
     double = np.dtype(np.float64)
-    return ElementKernel(code).native([(double, lies), (double, lies)], restored)
+    return ElementKernel(code).native([(double, lies), (double, lies)], restored, bool(restored))
 
 
 def _flipped(x: Any) -> Any:
@@ -164,7 +164,7 @@ def test_scratch_memory_is_as_long_as_its_operands() -> None:
     assert len(code.operands) == 1 < len(code.arrays)
     double = np.dtype(np.float64)
     for lies in (CONTIGUOUS, ROWS, STRIDED):
-        call = ElementKernel(code).native([(double, lies)])
+        call = ElementKernel(code).native([(double, lies)], ())
         for shape in ((4, 5), (1, 3), (7, 2), (300, 400)):
             x = np.random.default_rng(0).standard_normal(shape)
             wanted = x.copy()
@@ -172,6 +172,27 @@ def test_scratch_memory_is_as_long_as_its_operands() -> None:
                 wanted[i] = wanted[i] * 0.5 + wanted[i - 1, ::-1]
             assert call(x, 0.5) is None
             assert same(x, wanted)
+
+
+def test_first_and_later_calls_have_one_machine_code() -> None:
+    """The first works on copies, later ones in arguments that are put back where a run ends."""
+    fused, x = fuser.fuse(_adds, fallback="error"), np.arange(8.0)
+    fused(x, np.ones(8), 8)
+    compiled = fuser.stats().get("kernels", 0)
+    for _ in range(3):
+        fused(x, np.ones(8), 8)
+    assert fuser.stats().get("kernels", 0) == compiled
+    assert same(x, np.arange(4.0, 12.0))
+    kernel = ElementKernel(translated(_SCALE, _NAMES, ())[0])
+    double, y = np.dtype(np.float64), np.ones(8)
+    kinds = [(double, CONTIGUOUS)] * 2
+    put_back, left = kernel.native(kinds, (0,), restores=True), kernel.native(kinds, (0,))
+    assert len(kernel.texts) == 1
+    first, then = np.ones(8), np.ones(8)
+    assert put_back(first, y, 2.0, 1) is MISSED
+    assert left(then, y, 2.0, 1) is MISSED
+    assert same(first, np.ones(8))
+    assert then[0] == 3
 
 
 def _spins(x: Any) -> None:
