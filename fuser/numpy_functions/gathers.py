@@ -18,7 +18,7 @@ from fuser.ir.graph import Node
 from fuser.ir.views import Index, Transpose
 from fuser.numpy_functions import take_and_put
 from fuser.numpy_functions.array_functions import _array as array_of
-from fuser.tracing.indices import normal_axis
+from fuser.tracing.indices import is_whole, normal_axis
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 
@@ -35,7 +35,7 @@ def taken(x: TracedArray, index: Any) -> Any:
     if dots:
         rest = (slice(None),) * (x.ndim - used)
         given = (*given[: dots[0]], *rest, *given[dots[0] + 1 :])
-    whole = [type(part) is slice and part == slice(None) for part in given]
+    whole = [is_whole(part) for part in given]
     single = [type(part) is int for part in given]
     axes = [axis for axis in range(len(given)) if not (whole[axis] or single[axis])]
     arrays = [integers(x.tracing, given[axis]) for axis in axes]

@@ -18,7 +18,7 @@ from fuser.ir.function_table import handles
 from fuser.ir.views import Broadcast, Reshape
 from fuser.numpy_functions.array_functions import _array
 from fuser.numpy_functions.splits_and_joins import ordered_like
-from fuser.tracing.indices import normal_axis
+from fuser.tracing.indices import is_whole, normal_axis
 from fuser.tracing.sequences import has_traced
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
@@ -41,7 +41,7 @@ def taken(x: TracedArray, index: Any) -> TracedArray | None:
     if sum(found is not None for found in lists) == 1:
         place = next(k for k, found in enumerate(lists) if found is not None)
         others = (*given[:place], *given[place + 1 :])
-        if not all(type(part) is slice and part == slice(None) for part in others):
+        if not all(map(is_whole, others)):
             return None
         return _along(x, lists[place] or [], place)
     if len(given) > x.ndim or any(found is None for found in lists):

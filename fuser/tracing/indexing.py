@@ -19,9 +19,9 @@ from fuser.tracing.traced_scalars import HostScalar
 
 def read(array: Any, index: Any) -> Any:
     """`array[index]`: basic indexing is a view; other indexing runs between kernels."""
-    index = with_scalars(index)
+    given, index = index, with_scalars(index)
     if is_fancy(index):
-        return array.tracing.take(array, index)
+        return array.tracing.take(array, given)  # NumPy's integers in it are operands
     parts, cuts = _basic_index(array, index)
     if cuts:
         rest = (*parts, Ellipsis) if _has_ellipsis(index) else parts
@@ -91,9 +91,9 @@ def write(array: Any, index: Any, value: Any) -> None:
     if array.generic:
         name = f"numpy.{array.dtype.type.__name__}"
         raise TypeError(f"{name!r} object does not support item assignment")
-    index = with_scalars(index)
+    given, index = index, with_scalars(index)
     if is_fancy(index):
-        array.tracing.put(array, index, value)
+        array.tracing.put(array, given, value)
         return
     parts, cuts = _basic_index(array, index)
     _check_element(array, index, parts, value)

@@ -24,6 +24,11 @@ def is_fancy(index: Any) -> bool:
     )
 
 
+def is_whole(part: Any) -> bool:
+    """Whether an entry of an index is `:`, without a look at bounds' values."""
+    return type(part) is slice and part.start is part.stop is part.step is None
+
+
 def with_scalars(index: Any) -> Any:
     """An index with NumPy's integer scalars among the arguments, and sums of them, as numbers."""
     if isinstance(index, tuple):

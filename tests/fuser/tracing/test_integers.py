@@ -167,6 +167,54 @@ def test_every_number_of_numpy_is_right(name: str, kind: Any) -> None:
                 assert compare(fused, x, kind(k)) == "", (shape, k)
 
 
+#: Indices of a square matrix that lie beyond an axis for some k.
+BEYOND: dict[str, Callable[[Any, Any], Any]] = {
+    "x[k, k + 2]": lambda x, k: x[k, k + 2] * x,
+    "x[k - n, k]": lambda x, k: x[k - x.shape[1], k] + x,
+    "x[k // 2, k]": lambda x, k: x[k // 2, k] + x,
+    "x[k // 2, :k]": lambda x, k: x[k // 2, :k] + 1,
+    "x[[0, -1], k]": lambda x, k: x[[0, -1], k] + 1,
+    "x[:k, [0, -1]]": lambda x, k: x[:k, [0, -1]] + 1,
+    "x[x[:, 0] > 2, :k]": lambda x, k: x[x[:, 0] > 2, :k] + 1,
+    "x[k][k + 1]": lambda x, k: x[k][k + 1] * x,
+    "x[::2][k]": lambda x, k: x[::2][k] + x,
+}
+
+
+def sum_of_some(x: Any, k: Any) -> Any:
+    """A loop over elements, some of which may be none."""
+    s = 0.0
+    for i in range(0, len(x), 2):
+        if x[i, i + k] > 1:
+            s += x[i, k - i]
+    return s
+
+
+def rows_added(x: Any, k: Any) -> Any:
+    """A loop over rows, some of which may be none."""
+    for i in range(2):
+        x[i] += x[i + k, i]
+    return x * 2
+
+
+def one_set(x: Any, k: Any) -> Any:
+    """Writes into elements and rows that may be none."""
+    x[k // 2, k] = 3
+    x[k - 1] = 4
+    return x + 1
+
+
+@pytest.mark.parametrize("kind", [int, np.int64], ids=["int", "int64"])
+@pytest.mark.parametrize("name", [*BEYOND, "sum_of_some", "rows_added", "one_set"])
+def test_indices_beyond_an_axis(name: str, kind: type) -> None:
+    """They raise as NumPy's do, after any call, and no fault of the fuser hides in a fallback."""
+    fused = fuser.fuse(BEYOND.get(name) or globals()[name], fallback="allow")
+    calls = [(n, k) for n in (3, 1, 2, 4) for k in range(-n - 2, n + 3)]
+    for n, k in [*calls, *reversed(calls)]:
+        assert compare(fused, np.arange(1.0, n * n + 1).reshape(n, n), kind(k)) == "", (n, k)
+    assert not any("NameError" in reason.found for reason in fused.fallbacks)
+
+
 def test_numpy_integers_are_symbols_too() -> None:
     """One specialisation for each class, also of sums; beyond 2**62 sums may wrap."""
     x = np.arange(40.0)
