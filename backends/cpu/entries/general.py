@@ -8,6 +8,7 @@ of 0 and 1 are constants of a table; so are those that a form is written for.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ class _General:
 
     def table(self, many: bool) -> tuple[Any, Draft]:
         """The table: see `general_table`."""
-        draft, spec = self.draft, self.draft.call.specialisation.spec
+        draft = self.draft
         table = draft.table = Table(self.launch, shared=False)
         self._scalars()
         words: list[Any] = table.words
@@ -277,16 +278,13 @@ class _General:
             "temporaries": [[*self.steps.scaled(_bytes(e))] for e in table.temporaries.values()],
         }
         work, limit = self._work(), longest_ns(draft.call, many) * PARTS
-        reduces = any(s.axes for g in spec.plan.groups for s in g.sections)
-        if not reduces and len(table.nests) == 1:  # large results come from the pool, exactly
-            widest = max((entry.dtype.itemsize for entry in table.outputs), default=1)
-            limit = min(limit, _cost(table.nests[0]) * (pool.THRESHOLD // widest))
         guards = self._guards()
         draft.key = (*guards, *(name for name in draft.call.sizes if name not in self.places))
         draft.ranges = [
             layout.words("RANGE", place=self.steps.place(dim), low=low, width=high - low)
             for dim, low, high in guards
         ]
+        draft.ranges += self._below_pool(draft.table.outputs)
         draft.steps = self.steps.rows
         base_of = {name: k for k, name in enumerate(table.temporaries)}
         return pack(
@@ -304,6 +302,15 @@ class _General:
         for nest in self.draft.table.nests:
             upper.setdefault(_elements(nest[2]), SEVERAL_NS * PARTS // _cost(nest))
         return self.assumptions.guards(upper)
+
+    def _below_pool(self, fresh: Sequence[Any]) -> list[list[int]]:
+        """Guards of results: large ones come from the pool, by tables of their own lengths."""
+        return [
+            layout.words("RANGE", place=self.steps.place(count), low=0, width=most)
+            for entry in fresh
+            if not isinstance(count := dim_of(math.prod(entry.shape)), int)
+            and (most := (pool.THRESHOLD - 1) // entry.dtype.itemsize)
+        ]
 
     def _scalars(self) -> None:
         """Run-time scalars: expressions over lengths natively, all others by Python."""

@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.entries import entry
+from fuser.backends.cpu.machine import pool
 from fuser.calls import fused_function
 
 pytestmark = pytest.mark.skipif(
@@ -312,3 +313,29 @@ def test_integer_arguments_are_symbols(name: str) -> None:
     for k in (3, 2, 4, 3, 2):
         np.testing.assert_array_equal(fresh(whole, k), function(whole, k))
     assert fresh._native.hits >= 2
+
+
+def _in_parts(x: Any) -> tuple[Any, Any]:
+    first, last = np.empty_like(x), np.zeros_like(x)
+    first[:, 0] = x[:, 0] * 2
+    first[:, 1:] = 1.0
+    last[:, -1] = x[:, 0]
+    return first, last
+
+
+def test_large_results_of_several_loop_nests_come_from_the_pool() -> None:
+    """Also where a short call's table would hold for their lengths."""
+    made = pool.pool()
+    if made is None:
+        pytest.skip("this platform has no output pool")
+    fused = fuser.fuse(_in_parts, fallback="error")
+    for shape in ((8, 8), (9, 7), (256, 256)):
+        x = np.ones(shape)
+        for _ in range(4):
+            fused(x)
+        before = made.reused
+        for _ in range(3):
+            for found, wanted in zip(fused(x), _in_parts(x), strict=True):
+                assert np.array_equal(found, wanted)
+            del found
+        assert made.reused - before >= (4 if x.nbytes >= pool.THRESHOLD else 0)
