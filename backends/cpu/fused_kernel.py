@@ -6,7 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 from fuser.backend import Kernel
 from fuser.backends.cpu import costs, tuning
@@ -19,7 +19,7 @@ from fuser.backends.cpu.scheduling.choose import choose, writes_past_caches
 from fuser.backends.cpu.scheduling.schedules import launch_of, legal_schedules
 from fuser.backends.cpu.section import packs
 from fuser.base import forks
-from fuser.base.records import changed
+from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.runtime.symbolic import Symbolic
 
@@ -36,7 +36,8 @@ PROTOTYPE = ctypes.CFUNCTYPE(
 STREAMING = Schedule(store="streaming")
 
 
-class Met(NamedTuple):
+@record
+class Met:
     """A loop nest at the lengths of one call.
 
     Attributes:
@@ -58,7 +59,8 @@ class Met(NamedTuple):
     legal: list[Schedule]
 
 
-class Trial(NamedTuple):
+@record
+class Trial:
     """A binding whose schedules are looked at, or one of which is given.
 
     Attributes:
@@ -90,7 +92,8 @@ def _plain(schedule: Schedule) -> Schedule:
     return changed(schedule, **numbers) if numbers else schedule
 
 
-class _Variant(NamedTuple):
+@record
+class _Variant:
     """Linked machine code of some loop nests: what keeps it alive, addresses, callables."""
 
     library: Any

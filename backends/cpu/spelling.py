@@ -13,7 +13,6 @@ import numpy as np
 from fuser.backends.cpu import conversion, floats
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.floats import Spelling
-from fuser.backends.cpu.gathers import gather
 from fuser.backends.cpu.integers import (
     floor_division,
     gcd,
@@ -145,6 +144,12 @@ def _bool_equal(b: Body, dtype: str, x: Value, y: Value) -> Value:
     return floats.negated(b, b.op("xor", x, y))
 
 
+def _gather(b: Body, dtype: str, *operands: Value) -> Value:
+    from fuser.backends.cpu.gathers import gather  # most kernels have none
+
+    return gather(b, dtype, *operands)
+
+
 def _cast_refused(b: Body, dtype: str, *operands: Value) -> Value:
     raise Unsupported("unsupported-op", "cast", "spelled by conversion.convert", "")
 
@@ -227,7 +232,7 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "modf_fraction": {"f": floats.modf_fraction},
     "modf_integral": {"f": intrinsic("llvm.trunc")},
     "where": dict.fromkeys("biuf", _where),
-    "gather": dict.fromkeys("biuf", gather),
+    "gather": dict.fromkeys("biuf", _gather),
     "cast": dict.fromkeys("biuf", _cast_refused),
 }  # fmt: skip
 

@@ -33,7 +33,6 @@ from fuser.capture.evident import is_evident
 from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies
 from fuser.capture.read_names import ReadNames, Unchanged
-from fuser.capture.side_effects import watched_partial
 from fuser.ir.function_table import Replaced, plain_function
 from fuser.tracing import makers
 from fuser.tracing.builtin_names import BUILTINS, CALLED, REMEMBERING, without_memory
@@ -210,6 +209,8 @@ class Substitution:
             self.left.append(value)
             return without_memory(value)
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
+            from fuser.capture.side_effects import watched_partial  # few functions have any
+
             return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:
             return other

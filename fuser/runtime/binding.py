@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,12 @@ from fuser.ir.memory_order import all_c_order, memory_orders
 from fuser.ir.specs import MEASURES, PartitionDesc, counted_length, is_counted
 from fuser.ir.views import Address, Chain, Component, Measure, Part, View
 from fuser.kernel_spec import KernelSpec
-from fuser.runtime.row_tile_binding import Blocks, blocks_of, row_order
 from fuser.runtime.symbolic import value_of
 from fuser.scheduling.plans import Buffer
 from fuser.scheduling.row_tiles import Group
+
+if TYPE_CHECKING:
+    from fuser.runtime.row_tile_binding import Blocks
 
 #: As NumPy says it.
 TOO_BIG = (
@@ -146,6 +148,8 @@ class Layouts:
         for number, group in chains.items():
             blocks = None
             if self.by_rows:
+                from fuser.runtime.row_tile_binding import blocks_of  # few kernels run row tiles
+
                 blocks = blocks_of(group, held, self.sizes, self.base.get)
             if blocks is not None and group.rows is not None:
                 self.blocks[number] = blocks
@@ -167,7 +171,7 @@ class Layouts:
     ) -> None:
         """Plan an array of some rows; seen as if it had them all."""
         shape = self.lengths(node.shape)
-        order = row_order(len(shape), axes)
+        order = (*axes, *(axis for axis in range(len(shape)) if axis not in axes))
         short = tuple(
             block[axes.index(axis)] if axis in axes else length
             for axis, length in enumerate(shape)

@@ -11,7 +11,7 @@ import operator
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,10 @@ from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.binding import Fresh, Layouts
 from fuser.runtime.nest_binding import bind_group, specs_of
-from fuser.runtime.row_tile_binding import Blocks
 from fuser.scheduling.loop_nests import Section
+
+if TYPE_CHECKING:
+    from fuser.runtime.row_tile_binding import Blocks
 
 __all__ = ["BoundGroup", "BoundSection", "Fresh", "Launch", "bind", "contiguous_specs"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fuser.base.errors import Unsupported
+from fuser.base.records import changed, record
 from fuser.codegen import scalar_nodes
 from fuser.ir.attributes import dtype_name
 from fuser.ir.dims import Dim
@@ -26,13 +27,13 @@ from fuser.ir.specs import (
 from fuser.ir.view_chains import repeats
 from fuser.runtime.binding import Layouts, Place
 from fuser.runtime.refining import finer_axes, is_splittable, refined
-from fuser.runtime.row_tile_binding import narrowed, steps_of
 from fuser.scheduling.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import Group
 
 
-class Loops(NamedTuple):
+@record
+class Loops:
     """One section's loops after collapsing: what its BoundSection is made from."""
 
     operands: tuple[tuple[str, int], ...]
@@ -80,6 +81,8 @@ def bind_section(
     found = [layouts.of(part) for part in parts]
     if blocks is None:
         return _collapsed(section, layouts, nodes, found, shape)
+    from fuser.runtime.row_tile_binding import narrowed, steps_of  # most kernels run no row tiles
+
     loops = blocks.loops[place]
     steps = tuple(
         steps_of(layout, loops, kept=part.buffer in blocks.kept)
@@ -89,7 +92,7 @@ def bind_section(
     rows = dict(zip(loops, blocks.shape, strict=True))
     shape = tuple(rows.get(axis, length) for axis, length in enumerate(shape))
     spec, bound = _collapsed(section, layouts, nodes, found, shape)
-    return spec, bound and bound._replace(steps=steps)
+    return spec, bound and changed(bound, steps=steps)
 
 
 def _collapsed(

@@ -103,11 +103,6 @@ def _lies_in_rows(
     return not step or all(step >= other for other in others)
 
 
-def row_order(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """Axes of a kept buffer in memory: those that count rows are the outermost."""
-    return (*axes, *(axis for axis in range(rank) if axis not in axes))
-
-
 def narrowed(layout: Layout, loops: Sequence[int], shape: Sequence[int]) -> Layout:
     """The layout of one block of rows; a loop that only counts rows is none there."""
     lengths, symbolic = list(layout.shape), list(layout.symbolic)

@@ -8,7 +8,6 @@ from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine import workers
-from fuser.backends.cpu.scan_loop import emit_scan
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling.templates import Kind, Lengths, Strides, Template
 from fuser.backends.cpu.section import beside, packs, streams
@@ -69,6 +68,8 @@ def _emit_row(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> 
 
 def _emit_scan(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest whose results run along a loop."""
+    from fuser.backends.cpu.scan_loop import emit_scan  # most kernels have none
+
     emit_scan(module, nest, name)
 
 

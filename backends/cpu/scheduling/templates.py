@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
-from fuser.base.records import changed
+from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 
 Lengths = Sequence[int]
@@ -24,7 +24,8 @@ Fits = Callable[[LoopNest, Schedule, Lengths, Strides], bool]
 Values = Iterable[Any] | Callable[[LoopNest, Strides], Iterable[Any]]
 
 
-class Kind(NamedTuple):
+@record
+class Kind:
     """What of a nest and of a schedule says which template it is of."""
 
     strategy: str
@@ -46,7 +47,8 @@ def kind_of(nest: LoopNest, schedule: Schedule) -> Kind:
     )  # fmt: skip
 
 
-class Template(NamedTuple):
+@record
+class Template:
     """One way to run nests.
 
     Attributes:
