@@ -13,6 +13,7 @@ import pytest
 import fuser
 from fuser.base import config
 from fuser.capture import loop_passes, results
+from fuser.ir import opaque_calls
 from fuser.tracing import traced_array
 from tests.fuser.comparing import faults
 
@@ -27,6 +28,9 @@ def looped(x):
 
 def plain(x):
     return x + 1.0
+
+def broken_off(x):
+    return np.sort(x) + 1
 
 def missing(x):
     return x.no_such_attribute
@@ -71,6 +75,7 @@ def _of_the_package(function: Callable[..., Any]) -> Any:
 PLACES = {
     "a pass over a loop": (loop_passes.Pass, "look", "looped"),
     "what a trace leaves": (results, "canonical", "plain"),
+    "what NumPy is given between kernels": (opaque_calls, "filled", "broken_off"),
     "an operator of a stand-in": (traced_array.TracedArray, "__mul__", "looped"),
 }
 
