@@ -129,7 +129,7 @@ def test_an_array_of_choices_and_many_filters() -> None:
 @pytest.mark.parametrize("axis", [-1, 0])
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
 def test_phases(kind: Any, axis: int) -> None:
-    """All but the running sum is fused."""
+    """Fused, the running sum with it."""
     phases = (X * 9).astype(kind)
     for x in (phases, np.asfortranarray(phases), phases[:, ::-1], phases[:1], phases[:, :0]):
         assert_same(lambda p: np.unwrap(p * 2, axis=axis) - 1, x, fallback="allow", ulp=8)
@@ -137,5 +137,5 @@ def test_phases(kind: Any, axis: int) -> None:
         assert_same(lambda p: np.unwrap(p, 4, axis=axis), x, fallback="allow", ulp=8)
     fused = fuser.fuse(lambda p: np.unwrap(p * 2) - 1, fallback="allow")
     fused(X)
-    assert [reason.operation for reason in fused.fallbacks] == ["ndarray.cumsum"]
+    assert not fused.fallbacks
     assert_same(fused, np.where(X > 1, np.nan, X))
