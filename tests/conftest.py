@@ -4,7 +4,11 @@
 """
 
 import os
+import signal
+from collections.abc import Iterator
 from importlib.util import find_spec
+
+import pytest
 
 # Before anything imports fuser, which reads its switches once.
 os.environ.setdefault("FUSER_CHECK", "1")
@@ -18,3 +22,11 @@ if find_spec("hypothesis"):
     # A compile on a busy machine takes as long as it takes, hence no deadline.
     settings.register_profile("fuser", deadline=None, derandomize="CI" in os.environ)
     settings.load_profile("fuser")
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also where a shell started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

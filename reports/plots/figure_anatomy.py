@@ -18,8 +18,8 @@ TITLES = {
     "fallback": "Run by NumPy, as the fallback; parts read off a clock within the call",
     "gpu": "On the GPU; parts read off a clock within the call",
 }
-NARROW_LETTERS = 34
-"""Of a title's line on a telephone."""
+NARROW_LETTERS, WIDE_LETTERS = 34, 80
+"""Of a title's line, on a telephone and on a desk."""
 PART_COLOR = KIND_COLORS["unfused"]
 NAMES = {SUM: "= all parts", WHOLE: "the whole"}
 
@@ -31,7 +31,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         return None
     paths = list(dict.fromkeys(zip(table["path"], table["subject"], strict=True)))
     chosen = [table[(table["path"] == path) & (table["subject"] == name)] for path, name in paths]
-    around_in = 1.75 if layout.is_narrow else 1.15  # titles and axes
+    around_in = 1.75 if layout.is_narrow else 1.3  # titles and axes
     heights = [around_in + 0.85 * ROW_HEIGHT_IN * len(rows) for rows in chosen]
     figure = new_figure(layout, sum(heights))
     drawn = figure.subplots(len(paths), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -39,8 +39,8 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         _panel(axes, rows, layout)
         note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
         title = f"{TITLES.get(str(path), path)}\n{subject}: the parts add up to {note}"
-        if layout.is_narrow:
-            title = "\n".join(fill(line, NARROW_LETTERS) for line in title.splitlines())
+        letters = NARROW_LETTERS if layout.is_narrow else WIDE_LETTERS
+        title = "\n".join(fill(line, letters) for line in title.splitlines())
         axes.set_title(title, fontsize=9 if layout.is_narrow else 10)
     return figure
 

@@ -154,7 +154,7 @@ def test_a_row_opens_what_stands_behind_it(shown: dict[str, Any]) -> None:
 
 def test_the_trace_is_beside_the_page(page: Path) -> None:
     """A file that Perfetto opens, linked from the page."""
-    assert json.loads((page.parent / "trace.json").read_text()) == {"traceEvents": []}
+    assert json.loads((page.parent / "trace.json").read_text()) == {"traceEvents": synthetic.TRACE}
     assert 'href="trace.json"' in page.read_text(encoding="utf-8")
 
 

@@ -103,6 +103,7 @@ def _spins(x: Any) -> float:
     return total
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_loop_can_be_interrupted() -> None:
     """Ctrl-C ends a loop without end."""
     fused = fuser.fuse(_spins, fallback="error")

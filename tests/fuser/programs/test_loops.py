@@ -290,6 +290,7 @@ def test_the_reason_says_why_a_loop_was_unrolled() -> None:
     assert "seen is a list" in str(fused.fallbacks[0])
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_a_long_loop() -> None:
     """The interpreter looks for signals between iterations; arguments are as they were."""
     fused = fuser.fuse(programs.jacobi, fallback="error")
