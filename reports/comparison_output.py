@@ -62,8 +62,12 @@ def _tally(rows: Sequence[TimedRow]) -> str:
     return ", ".join(f"{found[each]} {each}" for each in order)
 
 
-def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """Return what a person should see as (kind, cell, variant, text), gravest first.
+Finding = tuple[str, str, str, str]
+"""Kind, cell, variant, text."""
+
+
+def _findings(comparison: Comparison) -> list[Finding]:
+    """Return what a person should see, gravest first.
 
     Of one kind the largest difference in time is first.
     """
@@ -85,15 +89,14 @@ def _difference(row: TimedRow) -> float:
     return abs(math.log(row.ratio.value)) if row.ratio is not None and row.ratio.value > 0 else 0.0
 
 
-def _folded(comparison: Comparison) -> tuple[list[tuple[str, str, str, str]], str]:
-    """Return the findings that are spelled out, and what is said of the others."""
-    found = _findings(comparison)
+def _folded(found: Sequence[Finding]) -> tuple[list[Finding], str]:
+    """Return the findings that are spelled out, of those in order, and what is said of others."""
     told = [row for row in found if not row[0].startswith(("inconclusive", "not measured"))]
     rest = Counter(row[0].removesuffix(UNGATED) for row in [*told[SHOWN:], *found[len(told) :]])
     return told[:SHOWN], ", ".join(f"{count} {kind}" for kind, count in rest.items())
 
 
-def _missing(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+def _missing(comparison: Comparison) -> list[Finding]:
     """Return missing rows as findings, many with one reason as one: how many, and the first.
 
     A whole run beside one cell lacks hundreds.
@@ -123,7 +126,8 @@ def as_text(comparison: Comparison, whole: bool = False) -> str:
         comparison: of two runs.
         whole: also what is inconclusive, row by row, and every note.
     """
-    found, rest = (_findings(comparison), "") if whole else _folded(comparison)
+    findings = _findings(comparison)
+    found, rest = (findings, "") if whole else _folded(findings)
     lines = [headline(comparison), f"{comparison.base_id} -> {comparison.head_id}"]
     lines += [
         f"  {kind:<12} {f'{cell} {variant}'.strip()}: {text}" for kind, cell, variant, text in found
@@ -137,7 +141,7 @@ def as_text(comparison: Comparison, whole: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _table(findings: Sequence[tuple[str, str, str, str]]) -> list[str]:
+def _table(findings: Sequence[Finding]) -> list[str]:
     """The lines of a Markdown table of findings."""
     return [
         "| finding | row | variant | what |", "|---|---|---|---|",
@@ -158,7 +162,7 @@ def as_markdown(comparison: Comparison) -> str:
         "",
     ]
     findings = _findings(comparison)
-    told, rest = _folded(comparison)
+    told, rest = _folded(findings)
     if told:
         lines += _table(told)
     if rest:
