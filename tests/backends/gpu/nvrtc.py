@@ -33,24 +33,7 @@ def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[
 
 def machine_code(path: str, text: str, options: tuple[str, ...]) -> tuple[bytes, str]:
     """Likewise; the machine code itself, empty where it failed."""
-    library = _library(path)
-    program = ctypes.c_void_p()
-    library.nvrtcCreateProgram(
-        ctypes.byref(program), text.encode(), b"unit.cu", 0, None, None
-    )
-    flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-    failed = library.nvrtcCompileProgram(program, len(options), flags)
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(max(1, size.value))
-    library.nvrtcGetProgramLog(program, log)
-    code = ctypes.create_string_buffer(0)
-    if not failed:
-        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
-        code = ctypes.create_string_buffer(size.value)
-        library.nvrtcGetCUBIN(program, code)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    return code.raw, log.value.decode()
+    return _compiled(path, text, options, "CUBIN")
 
 
 def assembly_text(path: str, text: str, capability: str = "90") -> str:
@@ -61,16 +44,27 @@ def assembly_text(path: str, text: str, capability: str = "90") -> str:
         text: CUDA C++.
         capability: of the virtual machine.
     """
+    options = (*flags(NARROW), f"--gpu-architecture=compute_{capability}")
+    code, log = _compiled(path, text, options, "PTX")
+    assert code, log
+    return code.rstrip(b"\0").decode()
+
+
+def _compiled(path: str, text: str, options: tuple[str, ...], form: str) -> tuple[bytes, str]:
+    """A unit as "CUBIN" or "PTX", empty where it failed, and the log."""
     library = _library(path)
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"unit.cu", 0, None, None)
-    options = (*flags(NARROW), f"--gpu-architecture=compute_{capability}")
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     failed = library.nvrtcCompileProgram(program, len(options), given)
     size = ctypes.c_size_t()
-    library.nvrtcGetPTXSize(program, ctypes.byref(size))
-    code = ctypes.create_string_buffer(max(1, size.value))
-    library.nvrtcGetPTX(program, code)
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(max(1, size.value))
+    library.nvrtcGetProgramLog(program, log)
+    code = ctypes.create_string_buffer(0)
+    if not failed:
+        getattr(library, f"nvrtcGet{form}Size")(program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{form}")(program, code)
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    assert not failed
-    return code.value.decode()
+    return code.raw, log.value.decode()
