@@ -22,10 +22,14 @@ CAST_TEST = "tests/backends/fusion_suite.py: test_every_dtype_converts_to_every_
 REDUCTION_TEST = (
     "tests/fuser/numpy_functions/test_reductions.py: test_every_reduction_means_what_numpy_means"
 )
+SCAN_TEST = "tests/fuser/numpy_functions/test_scans.py: test_every_dtype_and_axis"
+GATHER_TEST = "tests/fuser/numpy_functions/test_gathers.py: test_elements_are_numpys"
 
 TABLE_LAYOUTS = ("contiguous", "strided", "scalar")
 """Layouts in which the test of the whole table gives its operands."""
 REDUCTION_LAYOUTS = ("contiguous", "transposed")
+SCAN_LAYOUTS = ("contiguous",)
+GATHER_LAYOUTS = ("contiguous", "strided")
 REDUCED_DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64")
 """Dtypes that the test of the reductions reduces."""
 
@@ -79,6 +83,10 @@ def verified() -> Iterator[tuple[Key, str]]:
             for dtype in reduced_dtypes(op):
                 for layout in REDUCTION_LAYOUTS:
                     yield (op.name, dtype, layout), REDUCTION_TEST
+        layouts = SCAN_LAYOUTS if op.scans else GATHER_LAYOUTS if op.gathers else ()
+        for dtype in scanned_dtypes(op) if op.scans else op.dtypes():
+            for layout in layouts:
+                yield (op.name, dtype, layout), SCAN_TEST if op.scans else GATHER_TEST
 
 
 def reduced_dtypes(row: Any) -> list[str]:
@@ -87,6 +95,12 @@ def reduced_dtypes(row: Any) -> list[str]:
         return list(REDUCED_DTYPES)
     found = ["int64", "uint64", "float32", "float64"]
     return [*found, "float16"] if row.adds else found
+
+
+def scanned_dtypes(row: Any) -> list[str]:
+    """Return the dtypes that a scan is tested at; NumPy sums small integers as wide ones."""
+    scan = getattr(np, row.combine).accumulate
+    return [each for each in row.dtypes() if scan(np.zeros(1, each)).dtype == np.dtype(each)]
 
 
 def uses(workload: Workload, dtype: str) -> set[Key]:

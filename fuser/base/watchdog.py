@@ -58,7 +58,8 @@ class Watched:
             frame: of this thread, below everything that the trace runs.
         """
         self.fired = False
-        self._budget, self._frame = budget, frame
+        self._budget = budget
+        self._frame: FrameType | None = frame
         self._thread = threading.get_ident()
         self._clock = _clock_of(self._thread)
         self._looks = 0
@@ -83,6 +84,7 @@ class Watched:
         with _lock:
             if self in _watched:
                 _watched.remove(self)
+            self._frame = None  # a local of that frame may hold us, and it all frames below
         _check()
 
     def look(self) -> None:

@@ -7,7 +7,7 @@ from fuser.suites import coverage
 from fuser.suites.workload import Workload, normals
 from tests.backends import fusion_suite
 from tests.backends.cases import CASES
-from tests.fuser.numpy_functions import test_reductions
+from tests.fuser.numpy_functions import test_gathers, test_reductions, test_scans
 
 
 def test_every_operation_has_cells_and_a_proof() -> None:
@@ -30,6 +30,9 @@ def test_what_is_called_verified_is_what_the_tests_compare() -> None:
     for test in (coverage.TABLE_TEST, coverage.CAST_TEST):
         assert hasattr(fusion_suite.FusionSuite, test.rpartition(" ")[2])
     assert hasattr(test_reductions, coverage.REDUCTION_TEST.rpartition(" ")[2])
+    assert hasattr(test_scans, coverage.SCAN_TEST.rpartition(" ")[2])
+    assert {getattr(np, op.combine) for op in TABLE.values() if op.scans} == set(test_scans.UFUNCS)
+    assert hasattr(test_gathers, coverage.GATHER_TEST.rpartition(" ")[2])
     reduced = {np.dtype(name).name for name in test_reductions.DTYPES}
     assert reduced == set(coverage.REDUCED_DTYPES)
     rows = {name for name, op in TABLE.items() if op.reduction}

@@ -63,7 +63,7 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None, set[str]
     "opaque call": (lambda x: np.sort(x * 2, axis=0) + 1, (X,), 2, {"unsupported-function"}),
     "product of matrices": (lambda x: np.tanh(x @ x.T) + 1, (X,), 1, {"unsupported-function"}),
     "mask": (lambda x: x[x > 0].sum(), (X,), 1, set()),
-    "scan": (lambda x: np.cumsum(x * 2, axis=0) + 1, (X,), 2, {"unsupported-function"}),
+    "scan": (lambda x: np.cumsum(x * 2, axis=0) + 1, (X,), 2, {"unsupported-argument"}),
     "element loop": (_elements, (X[:12, :9].copy(),), 11 * 9, set()),
 }  # fmt: skip
 
