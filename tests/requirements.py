@@ -27,6 +27,10 @@ def _cxx() -> str | None:
     return _first_program((os.environ.get("CXX", ""), *_CXX_NAMES))
 
 
+def _graphviz() -> str | None:
+    return shutil.which("dot")
+
+
 def _nvcc() -> str | None:
     return shutil.which("nvcc")
 
@@ -47,6 +51,7 @@ _REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "chromium": (_chromium, "no Chromium on the PATH: apt install chromium"),
     "cuda": (_cuda, "no CUDA driver (libcuda): needs a machine with an NVIDIA GPU"),
     "cxx": (_cxx, "no C++ compiler on the PATH: apt install g++"),
+    "graphviz": (_graphviz, "no Graphviz on the PATH: apt install graphviz"),
     "nvcc": (_nvcc, "no nvcc on the PATH: install the CUDA toolkit's compiler"),
     "nvrtc": (_nvrtc, "no NVRTC library: pip install nvidia-cuda-nvrtc"),
 }
@@ -70,7 +75,7 @@ def require(name: str) -> str:
     """Return where `name` was found; else skip the test, or fail it where FUSER_REQUIRE names it.
 
     Args:
-        name: "chromium", "cuda", "cxx", "nvcc" or "nvrtc".
+        name: "chromium", "cuda", "cxx", "graphviz", "nvcc" or "nvrtc".
 
     Returns:
         The path of the program, library or package.

@@ -35,6 +35,10 @@ class BackendError(FuserError, RuntimeError):
     """A backend that is unknown or cannot be used here."""
 
 
+class MissingProgramError(FuserError, RuntimeError):
+    """A program that is not installed here would be needed."""
+
+
 class FunctionNotFoundError(FuserError, AttributeError):
     """A pickled function whose name leads to nothing in the process that unpickles it."""
 

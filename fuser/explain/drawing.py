@@ -1,18 +1,17 @@
 """A plan as a picture: arguments at the top, kernels and what they store below, results last.
 
-The layout is a plain one in layers: each box stands below everything that it needs, and boxes of
-one layer stand in the order of what is above them.
+Graphviz lays it out: without it, there is the text that it reads.
 """
 
 from __future__ import annotations
 
-import html
-import itertools
+import shutil
+import subprocess
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuser.base.errors import REASONS, Reason
+from fuser.base.errors import REASONS, MissingProgramError, Reason
 from fuser.explain.kernel_text import loops_of, seen_behind, spell_operations, spell_outcome
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
@@ -34,11 +33,8 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "kernel": ("#f1f1f4", "#55556a"),
     "function": ("#fbe4e4", "#b53b3b"),
 }
-#: Sizes in pixels: a letter's width, a line's height, and the gaps between boxes and layers.
-LETTER, LINE, MARGIN, GAP, LAYER_GAP = 7.3, 17, 10, 26, 64
-#: A letter's width in the bytes on an arrow, the space beside them, and the share of a box's
-#: width over which its arrows are spread.
-SMALL_LETTER, BESIDE, SPREAD = 6.4, 8, 0.8
+#: What a drawing lacks.
+NEEDS_GRAPHVIZ = "a drawing needs Graphviz (apt install graphviz); to_dot() gives its text"
 #: Letters a line of a kernel's operations.
 WIDTH = 44
 #: More arrays than this that the same kernels read and write are one box, with the first names.
@@ -255,11 +251,12 @@ def _kernel_lines(group: Group) -> Iterator[str]:
 
 def to_dot(picture: Picture) -> str:
     """The picture as Graphviz text."""
-    rows = ["digraph plan {", '  node [fontname="monospace", style=filled];']
+    rows = ["digraph plan {", '  node [fontname="monospace", fontsize=12, style=filled];']
     for box in picture.boxes:
         fill, border = COLOURS[box.kind]
         shape = "box" if box.kind in ("kernel", "function") else "ellipse"
-        text = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in box.lines)
+        # Each line is aligned to the left.
+        text = "".join(f"{_quoted(line)}\\l" for line in box.lines)
         rows.append(
             f'  "{box.key}" [label="{text}", shape={shape}, fillcolor="{fill}", color="{border}"];'
         )
@@ -269,181 +266,20 @@ def to_dot(picture: Picture) -> str:
     return "\n".join([*rows, "}", ""])
 
 
-# -- SVG ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A box with its place: the middle of its upper edge, its width and its height."""
-
-    box: Box
-    x: float
-    y: float
-    width: float
-    height: float
+def _quoted(text: str) -> str:
+    """Text inside of quotation marks."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def to_svg(picture: Picture) -> str:
-    """The picture as an SVG text of its own."""
-    placed, lanes, width, height = _layout(picture)
-    rows = [
-        (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="12">'),
-        ('<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
-         'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#667"/></marker></defs>'),
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-    ]
-    texts = []
-    for arrow, points in zip(picture.arrows, _paths(picture, placed, lanes), strict=True):
-        path = f"M{points[0][0]:.0f},{points[0][1]:.0f}"
-        for (x1, y1), (x2, y2) in itertools.pairwise(points):
-            middle = (y1 + y2) / 2
-            path += f" C{x1:.0f},{middle:.0f} {x2:.0f},{middle:.0f} {x2:.0f},{y2:.0f}"
-        rows.append(
-            f'<path d="{path}" fill="none" stroke="#889" stroke-width="1.3" '
-            'marker-end="url(#tip)"/>'
-        )
-        x, y = points[-1]
-        texts.append(_text(x, y - 14, _bytes(arrow), True))
-    for entry in placed.values():
-        if entry.box.kind == "lane":
-            continue
-        fill, border = COLOURS[entry.box.kind]
-        dash = ' stroke-dasharray="5 3"' if entry.box.kind == "function" else ""
-        corner = 3 if entry.box.kind in ("kernel", "function") else 14
-        rows.append(
-            f'<rect x="{entry.x - entry.width / 2:.0f}" y="{entry.y:.0f}" rx="{corner}" '
-            f'width="{entry.width:.0f}" height="{entry.height:.0f}" fill="{fill}" '
-            f'stroke="{border}"{dash}/>'
-        )
-        left = entry.x - entry.width / 2 + MARGIN
-        for place, line in enumerate(entry.box.lines):
-            y = entry.y + MARGIN + LINE * (place + 0.7)
-            rows.append(_text(left, y, line, False, bold=not place))
-    return "\n".join([*rows, *texts, "</svg>", ""])
+    """The picture as an SVG text of its own, laid out by Graphviz.
 
-
-def _text(x: float, y: float, text: str, small: bool, bold: bool = False) -> str:
-    """One line of text; small ones are centred on a white ground."""
-    style = ' font-weight="bold"' if bold else ""
-    if small:
-        style = (' font-size="10.5" text-anchor="middle" fill="#445" paint-order="stroke" '
-                 'stroke="#ffffff" stroke-width="4"')  # fmt: skip
-    return (f'<text x="{x:.0f}" y="{y:.0f}" xml:space="preserve"{style}>'
-            f"{html.escape(text)}</text>")  # fmt: skip
-
-
-def _paths(
-    picture: Picture, placed: Mapping[str, _Placed], lanes: Mapping[int, list[str]]
-) -> Iterator[list[tuple[float, float]]]:
-    """The points that each arrow runs through: ends spread over the boxes' edges."""
-    leaving: dict[str, list[tuple[float, int]]] = {}
-    coming: dict[str, list[tuple[float, int]]] = {}
-    for number, arrow in enumerate(picture.arrows):
-        through = lanes.get(number, [])
-        after = placed[through[0] if through else arrow.target].x
-        before = placed[through[-1] if through else arrow.source].x
-        leaving.setdefault(arrow.source, []).append((after, number))
-        coming.setdefault(arrow.target, []).append((before, number))
-
-    def port(ends: list[tuple[float, int]], number: int, box: _Placed) -> float:
-        place = [k for _, k in sorted(ends)].index(number)
-        return box.x + box.width * SPREAD * ((place + 0.5) / len(ends) - 0.5)
-
-    for number, arrow in enumerate(picture.arrows):
-        start, end = placed[arrow.source], placed[arrow.target]
-        points = [(port(leaving[arrow.source], number, start), start.y + start.height)]
-        for key in lanes.get(number, []):
-            lane = placed[key]
-            points += [(lane.x, lane.y), (lane.x, lane.y + lane.height)]
-        yield [*points, (port(coming[arrow.target], number, end), end.y - 1)]
-
-
-def _layout(
-    picture: Picture,
-) -> tuple[dict[str, _Placed], dict[int, list[str]], float, float]:
-    """Every box's place, the lanes of long arrows, and the picture's width and height."""
-    level = _levels(picture)
-    layers: dict[int, list[Box]] = {}
-    for box in picture.boxes:
-        layers.setdefault(level[box.key], []).append(box)
-    needs: dict[str, list[str]] = {}
-    lanes: dict[int, list[str]] = {}
-    for number, arrow in enumerate(picture.arrows):
-        above = arrow.source
-        for between in range(level[arrow.source] + 1, level[arrow.target]):
-            lane = Box(f"lane {number} {between}", "lane", ("",))
-            layers[between].append(lane)
-            lanes.setdefault(number, []).append(lane.key)
-            needs[lane.key] = [above]
-            above = lane.key
-        needs.setdefault(arrow.target, []).append(above)
-    coming: dict[str, list[str]] = {}
-    for arrow in picture.arrows:
-        coming.setdefault(arrow.target, []).append(_bytes(arrow))
-    measured = {
-        box.key: _measure(box, coming.get(box.key, ()))
-        for layer in layers.values() for box in layer
-    }
-    totals = [
-        sum(measured[box.key][0] for box in layer) + GAP * (len(layer) - 1)
-        for layer in layers.values()
-    ]
-    width = max(totals, default=0) + 2 * GAP
-    placed: dict[str, _Placed] = {}
-    y = float(GAP)
-    for number in sorted(layers):
-        layer = _ordered(layers[number], needs, placed)
-        total = sum(measured[box.key][0] for box in layer) + GAP * (len(layer) - 1)
-        x = (width - total) / 2
-        deepest = max(measured[box.key][1] for box in layer)
-        for box in layer:
-            wide, high = measured[box.key]
-            high = deepest if box.kind == "lane" else high
-            placed[box.key] = _Placed(box, x + wide / 2, y, wide, high)
-            x += wide + GAP
-        y += deepest + LAYER_GAP
-    return placed, lanes, width, y - LAYER_GAP + GAP if layers else 2 * GAP
-
-
-def _measure(box: Box, coming: Sequence[str]) -> tuple[float, float]:
-    """Width and height of a box, over which the texts of the arrows to it stand side by side."""
-    longest = max(map(len, box.lines))
-    texts = len(coming) * (max(map(len, coming), default=0) * SMALL_LETTER + BESIDE)
-    width = max(longest * LETTER + 2 * MARGIN, texts / SPREAD)
-    return width, len(box.lines) * LINE + 2 * MARGIN - 3
-
-
-def _bytes(arrow: Arrow) -> str:
-    """What stands on an arrow."""
-    return f"{arrow.size_bytes:,} B"
-
-
-def _ordered(
-    layer: Sequence[Box], needs: Mapping[str, list[str]], placed: Mapping[str, _Placed]
-) -> list[Box]:
-    """Boxes of a layer in the order of the middle of what they need."""
-    def middle(box: Box) -> float:
-        above = [placed[name].x for name in needs.get(box.key, ()) if name in placed]
-        return sum(above) / len(above) if above else 0.0
-
-    return sorted(layer, key=middle)
-
-
-def _levels(picture: Picture) -> dict[str, int]:
-    """The layer of each box: below all that it needs; an argument stands just above its use."""
-    level = {box.key: 0 for box in picture.boxes}
-    for _ in range(len(picture.boxes)):
-        changed = False
-        for arrow in picture.arrows:
-            if level[arrow.target] <= level[arrow.source]:
-                level[arrow.target] = level[arrow.source] + 1
-                changed = True
-        if not changed:
-            break
-    targets = {arrow.target for arrow in picture.arrows}
-    for box in picture.boxes:
-        below = [level[arrow.target] for arrow in picture.arrows if arrow.source == box.key]
-        if box.key not in targets and below:
-            level[box.key] = min(below) - 1
-    return level
+    Raises:
+        MissingProgramError: Graphviz is not installed.
+    """
+    program = shutil.which("dot")
+    if program is None:
+        raise MissingProgramError(NEEDS_GRAPHVIZ)
+    text = to_dot(picture).encode()
+    made = subprocess.run([program, "-Tsvg"], input=text, capture_output=True, check=True).stdout
+    return made[made.index(b"<svg") :].decode()

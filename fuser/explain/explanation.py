@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from fuser import executor
 from fuser.backend import Kernel
 from fuser.base import budget, trees
-from fuser.base.errors import ArgumentError, FusionError, Reason, Unsupported
+from fuser.base.errors import (
+    ArgumentError,
+    FusionError,
+    MissingProgramError,
+    Reason,
+    Unsupported,
+)
 from fuser.base.packages import NO_INSTANCES
 from fuser.calls import lazy_arrays
 from fuser.calls.owner import Owner
@@ -188,7 +194,11 @@ class Explanation:
         return lines + ([f"… {hidden} more in .candidates"] if hidden > 0 else [])
 
     def to_svg(self) -> str:
-        """A drawing of the plan: arrays, kernels, and the bytes between them, as SVG text."""
+        """A drawing of the plan: arrays, kernels, and the bytes between them, as SVG text.
+
+        Raises:
+            MissingProgramError: Graphviz, which lays it out, is not installed.
+        """
         return drawing.to_svg(self._picture())
 
     def to_dot(self) -> str:
@@ -204,7 +214,10 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks: the drawing above the text."""
-        picture = self.to_svg() if self._spec is not None or self.fallbacks else ""
+        try:
+            picture = self.to_svg() if self._spec is not None or self.fallbacks else ""
+        except MissingProgramError as error:
+            picture = html.escape(str(error))
         return (
             f'<div style="overflow-x: auto">{picture}</div>'
             f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'

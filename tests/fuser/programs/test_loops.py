@@ -214,7 +214,7 @@ def test_explain_and_statistics_show_the_loop() -> None:
     assert "bytes an iteration" in text
     one = fused.explain(a, b, 1).ledger
     assert found.ledger.planned_bytes == 50 * one.planned_bytes
-    assert "loop of" in found.to_svg()
+    assert "loop of" in found.to_dot()
     before = fuser.stats().get("loops", 0)
     fused(a, b, 3)
     fused(a, b, 4)

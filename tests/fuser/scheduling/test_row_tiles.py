@@ -363,7 +363,7 @@ def test_explained() -> None:
     assert told.candidates["fused"].all()
     assert not told.boundaries
     assert told.arrays_made == (0, 1)
-    assert told.to_svg().count("bytes") >= 3
+    assert told.to_dot().count("bytes") >= 3
 
 
 N, M = symbol("n0"), symbol("n1")
