@@ -83,9 +83,10 @@ def verified() -> Iterator[tuple[Key, str]]:
             for dtype in reduced_dtypes(op):
                 for layout in REDUCTION_LAYOUTS:
                     yield (op.name, dtype, layout), REDUCTION_TEST
-        layouts = SCAN_LAYOUTS if op.scans else GATHER_LAYOUTS if op.gathers else ()
+        read: tuple[str, ...] = GATHER_LAYOUTS if op.gathers else ()
+        read = SCAN_LAYOUTS if op.scans else read
         for dtype in scanned_dtypes(op) if op.scans else op.dtypes():
-            for layout in layouts:
+            for layout in read:
                 yield (op.name, dtype, layout), SCAN_TEST if op.scans else GATHER_TEST
 
 
