@@ -13,6 +13,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.element_loops import region
 from fuser.ir import dims, infer, layouts, loops, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
+from fuser.ir.opaque_calls import Unset
 from fuser.program_spec import ElementLoop
 
 
@@ -153,7 +154,12 @@ def _elements(args: tuple[Any, ...], name: str) -> Callable[..., list[Any]]:
 def steps_runner(step: ElementLoop) -> Callable[..., list[Any]]:
     """What runs a loop over elements of a program, on the backend that is chosen."""
     kernel = get_backend(chosen_name() or "cpu").element_kernel
-    return region.Runner(step.nodes[0].payload.args, kernel, step.owned)
+    args = step.nodes[0].payload.args
+    owned = frozenset(
+        place for place, part in enumerate(args[4])
+        if type(part) is Unset or part.index in step.owned
+    )  # fmt: skip
+    return region.Runner(args, kernel, owned)
 
 
 def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:

@@ -23,6 +23,7 @@ from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
 from fuser.executor import is_read_only, planned_for, shared_nest
 from fuser.ir import dims, view_chains
+from fuser.ir.opaque_calls import Operand, Unset
 from fuser.ir.views import Chain
 from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Stage
 from fuser.programs import partition, run
@@ -213,9 +214,11 @@ class Steps:
         """
         runner: Any = run.runner_of(step)
         code = runner.kernel.code
-        names = [name for name, _ in step.operands]
-        kinds = [self._seen_kind(name, chain) for name, chain in step.operands]
-        kinds = kinds[: len(code.operands)]
+        parts = step.nodes[0].payload.args[4]
+        seen = [step.operands[part.index] if type(part) is Operand else None for part in parts]
+        names = [found[0] if found else "" for found in seen]
+        kinds = [self._seen_kind(*found) if found else self._kind_of_unset(part, step)
+                 for found, part in zip(seen, parts, strict=True)]  # fmt: skip
         trace = self._call.specialisation.trace
         given = {self._program.outputs[leaf.index] for leaf in trace.leaves
                  if isinstance(leaf, OutNode)}  # fmt: skip
@@ -238,6 +241,14 @@ class Steps:
                  for place, (dtype, lies) in enumerate(kinds)]  # fmt: skip
         native = runner.kernel.native(kinds, runner.copied, restores=bool(direct))
         line.elements(step, native, code, copied, bool(direct))
+
+    def _kind_of_unset(self, part: Unset, step: ElementLoop) -> tuple[np.dtype[Any], str]:
+        """The dtype of an array that a step makes, and how it lies."""
+        if type(part.like) is not Operand:
+            return part.dtype, CONTIGUOUS
+        name, chain = step.operands[part.like.index]
+        lies = self._seen_kind(name, chain)[1]
+        return part.dtype, lies if lies == CONTIGUOUS else STRIDED
 
     def _seen_kind(self, name: str, chain: Chain) -> tuple[np.dtype[Any], str]:
         """The dtype of an operand through its views, and how it lies."""
@@ -380,11 +391,13 @@ def _early_lengths(program: Program) -> set[str]:
 def late_lengths(program: Program) -> set[str]:
     """Lengths that only functions between kernels tell, where only results and kernels have them.
 
-    Views that such functions read are written for lengths that all calls share.
+    Views that such functions read are written for lengths that all calls share. Loops over
+    elements tell none: they give arrays as long as those that they are given.
     """
     known = _early_lengths(program)
     found = {
-        str(dim) for step in program.between for node in step.nodes for dim in node.shape
+        str(dim) for step in program.between if not isinstance(step, ElementLoop)
+        for node in step.nodes for dim in node.shape
         if not isinstance(dim, int) and dims.symbols(dim) == (str(dim),)
     }  # fmt: skip
     seen = [view for step in program.between for _, chain in step.operands for view in chain]

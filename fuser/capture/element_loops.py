@@ -164,6 +164,16 @@ class ElementLoop:
                     found = "an array that the function makes, or reaches by a name"
                     raise Unsupported("write-into-constant", "loop", found, self._source.where)
 
+    def _unset(self, value: TracedArray, known: Array, place: int) -> str | None:
+        """The text of an array that is written into and has no values yet; None for any other."""
+        like = value.storage.unset
+        if like is None or not known.written:
+            return None
+        if isinstance(like, TracedArray):
+            return f"unset(a{place}, {known.dtype!r})" if like.node.op.is_input else None
+        lengths = "".join(f"host({str(self._tracing.resolve(each))!r}), " for each in like)
+        return f"unset(({lengths}), {known.dtype!r})"
+
     def _call(
         self, text: str, wanted: Sequence[str], code: Code, arrays: Sequence[_Operand],
         numbers: Sequence[_Operand],
@@ -172,9 +182,13 @@ class ElementLoop:
         tracing = self._tracing
         operands: list[Node] = []
         listed = []
-        for each in arrays:
-            listed.append(f"a{len(operands)}, ")
-            operands.append(each.value.node)
+        for known, each in zip(code.operands, arrays, strict=True):
+            unset = self._unset(each.value, known, len(operands))
+            listed.append(f"{unset or f'a{len(operands)}'}, ")
+            if unset is None:
+                operands.append(each.value.node)
+            elif isinstance(each.value.storage.unset, TracedArray):
+                operands.append(each.value.storage.unset.node)
         given = []
         for each in numbers:
             if type(each.value) is HostScalar:

@@ -10,6 +10,7 @@ from fuser.explain.graph_breaks import spell_break, sum_ledgers
 from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, wrapped
 from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.labels import labels_of
+from fuser.ir.opaque_calls import Unset
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import ElementLoop, GraphBreak, LoopRegion, Program, Stage
 from fuser.traffic import ledger
@@ -130,15 +131,14 @@ def spell_element_loop(program: Program, step: ElementLoop, sizes: Mapping[str, 
     lines = wrapped(
         f"loop over elements ({step.where}): {loops}, one sequential kernel", later="  "
     )
-    arrays = {array.name: array for array in code.arrays}
-    for (source, chain), node, name in zip(
-        step.operands, step.nodes[0].args, args[1], strict=False
-    ):
-        if name not in arrays:
+    for array, part in zip(code.operands, args[4], strict=True):
+        if type(part) is Unset:
+            lines.append(f"  makes and writes {array.name}: {array.dtype}, rank {array.rank}")
             continue
+        (source, chain), node = step.operands[part.index], step.nodes[0].args[part.index]
         base = seen_behind(node, chain)
-        value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
-        verb = "reads and writes" if arrays[name].written else "reads"
+        value = (label.get(id(base)) or source) + spell_views(chain, base, (), sizes)
+        verb = "reads and writes" if array.written else "reads"
         lines.append(f"  {verb} {value}: {node.type}")
     left = [result.name for result in code.results]
     if left:

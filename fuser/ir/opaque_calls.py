@@ -100,6 +100,14 @@ class Closure:
     values: tuple[Any, ...]
 
 
+@record
+class Unset:
+    """A new array without values: of some lengths, or one that lies as another does."""
+
+    like: Any
+    dtype: np.dtype[Any]
+
+
 @record(slots=False, eq=False)
 class Call(Attribute):
     """The attribute of an opaque node: which result of which call it is.
@@ -145,6 +153,8 @@ class Call(Attribute):
                 waiting += (part.start, part.stop, part.step)
             elif type(part) is Closure:
                 waiting += part.values
+            elif type(part) is Unset:
+                waiting.append(part.like)
         return found
 
     @property
@@ -313,8 +323,20 @@ def _closure(name: str, *values: Any) -> Closure:
     return Closure(name, values)
 
 
+def _unset(like: Any, dtype: str) -> Unset:
+    """A new array without values.
+
+    Raises:
+        GraphError: it is not said how long it is.
+    """
+    if not isinstance(like, (tuple, Operand)):
+        raise GraphError("an array without values has lengths, or lies as another does")
+    return Unset(like, _dtype(dtype))
+
+
 _READ: dict[str, Any] = {
     "slice": slice, "dtype": _dtype, "host": _number, "function": _function, "closure": _closure,
+    "unset": _unset,
 }  # fmt: skip
 
 
@@ -473,7 +495,15 @@ def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> A
     if kind is slice:
         bounds = (filled(b, operands, numbers) for b in (value.start, value.stop, value.step))
         return slice(*bounds)
+    if kind is Unset:
+        return maker_of(value)(filled(value.like, operands, numbers), value.dtype)
     return value
+
+
+def maker_of(part: Unset) -> Callable[..., Any]:
+    """What makes an array without values."""
+    made: Any = np.empty_like if type(part.like) is Operand else np.empty
+    return made  # type: ignore[no-any-return] # a function of NumPy's
 
 
 def invoke(call: Call, operands: Sequence[Any], numbers: Mapping[str, Any]) -> list[Any]:

@@ -306,8 +306,11 @@ def _full_like(tracing: Tracing, a: Any, fill_value: Any, dtype: Any = None, **o
 
 @handles(np.empty_like)
 def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: Any) -> Any:
-    """np.empty_like: unset values may be anything, so zeros."""
-    return _filled(tracing, prototype, 0, dtype, options)
+    """np.empty_like: unset values may be anything, so zeros, or what a loop finds there."""
+    found = _filled(tracing, prototype, 0, dtype, options)
+    if isinstance(found, TracedArray) and found.dims:
+        found.storage.unset = _array(tracing, prototype)
+    return found
 
 
 @handles(np.copy)

@@ -20,7 +20,7 @@ from fuser.base.host_expressions import SCOPE, evaluate_scalar, scalar_symbols
 from fuser.capture import captures
 from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
-from fuser.ir.opaque_calls import Closure, Number, Operand
+from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
 from fuser.ir.views import Chain
 from fuser.program_spec import Between, ElementLoop, Kind, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
@@ -159,8 +159,10 @@ class StraightLine:
         call = step.nodes[0].payload
         operands = [self._seen(name, chain) for name, chain in step.operands]
         given = [self._spell(part, operands) for part in call.args[4]]
-        for place in copied:
-            self._lines.append(f"c{place} = {given[place]}.copy('K')")
+        made = [place for place, part in enumerate(call.args[4]) if type(part) is Unset]
+        for place in (*copied, *made):
+            new = given[place] if place in made else f"{given[place]}.copy('K')"
+            self._lines.append(f"c{place} = {new}")
             given[place] = f"c{place}"
         written = [each for each, known in zip(given, code.operands, strict=True) if known.written]
         args = [*given, *(self._spell(part, operands) for part in call.args[5])]
@@ -173,7 +175,8 @@ class StraightLine:
             found = written[place] if place < len(written) else found
             into.append(f"{self._name(stored)} = {found}")
         if not last:
-            self._lines.append(f"del {', '.join(['r', *(f'c{place}' for place in copied)])}")
+            held = (f"c{place}" for place in (*copied, *made))
+            self._lines.append(f"del {', '.join(['r', *held])}")
             self._check_guards()
 
     def opaque(self, step: Between, runner: Any = None) -> None:
@@ -322,6 +325,9 @@ class StraightLine:
         if kind is slice:
             bounds = (self._spell(b, operands) for b in (part.start, part.stop, part.step))
             return f"{self._object(slice)}({', '.join(bounds)})"
+        if kind is Unset:
+            like, dtype = self._spell(part.like, operands), self._object(part.dtype)
+            return f"{self._object(opaque_calls.maker_of(part))}({like}, {dtype})"
         return self._object(part)
 
     def _number(self, text: str) -> str:

@@ -93,8 +93,11 @@ def _ones(
 def _empty(
     tracing: Tracing, shape: Any, dtype: Any = float, order: str = "C", **options: Any
 ) -> Any:
-    """np.empty: unset values may be anything, so zeros."""
-    return _filled(tracing, "empty", shape, 0, dtype, {"order": order, **options})
+    """np.empty: unset values may be anything, so zeros, or what a loop finds that writes them."""
+    found = _filled(tracing, "empty", shape, 0, dtype, {"order": order, **options})
+    if isinstance(found, TracedArray):
+        found.storage.unset = found.dims
+    return found
 
 
 def ndarray(

@@ -30,13 +30,16 @@ from fuser.tracing.traced_lengths import Lengths
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "written")
+    __slots__ = (
+        "argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "unset", "written",
+    )  # fmt: skip
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
         """Start with the value `node`; `argument`: the parameter whose memory this is.
 
         `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
         that were reshaped, their shapes, and what into; None where a copy is made if need be.
+        `unset`: of memory whose elements have no values yet, its lengths, or what it lies like.
         """
         self.node = node
         self.first = node
@@ -44,12 +47,14 @@ class Storage:
         self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
         self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
         self.shared = False
+        self.unset: Any = None
         self.written = False
         self.reach = 0
 
     def replace(self, node: Node) -> None:
         """Give the memory another value."""
         self.node = node
+        self.unset = None
         self.written = True
 
 

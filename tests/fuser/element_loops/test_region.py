@@ -357,3 +357,41 @@ def test_what_loops_go_over(function: Callable[..., Any], shape: tuple[int, ...]
         assert same(function(one), fused(other))
         assert same(one, other)
     assert fused.explain(np.ones(shape)).loops
+
+
+def _into_new_arrays(x: Any, k: int) -> Any:
+    near, wide = np.empty(len(x) - k), np.empty((len(x), 3), np.float32)
+    alike = np.empty_like(x)
+    for i in range(len(x) - k):
+        near[i] = x[i + k, 0] - x[i, 0]
+    for i in range(len(x)):
+        alike[i, 0] = alike[i, 1] = x[i, 1]
+        for j in range(3):
+            wide[i, j] = x[i, 0] * j
+    return near, wide, alike
+
+
+def _of_numbers(n: int) -> Any:
+    found = np.empty(n)
+    x = 1
+    for i in range(n):
+        x = (x * 1103515245 + 12345) % 2147483648
+        found[i] = x
+    return found
+
+
+def test_new_arrays_without_values() -> None:
+    """What `np.empty` makes, a loop that writes into it takes as it is: no kernel fills it."""
+    fused = fuser.fuse(_into_new_arrays, fallback="error")
+    counted = fuser.fuse(_of_numbers, fallback="error")
+    for rows in (9, 9, 9, 2, 40_000):
+        x = np.random.default_rng(rows).random((rows, 2))
+        for given in (x, np.asfortranarray(x), x[::-1]):
+            assert same(_into_new_arrays(given, 2), fused(given, 2))
+        assert same(_of_numbers(rows), counted(rows))
+        assert fused(np.asfortranarray(x), 2)[2].strides == np.asfortranarray(x).strides
+    explained = fused.explain(x, 2)
+    assert not explained.groups
+    assert "makes and writes near" in str(explained)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        fuser.fuse(_into_new_arrays, fallback="allow")(x[:1], 2)
