@@ -21,7 +21,7 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.base.unexpected import is_fault
 from fuser.capture import loop_calls
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
-from fuser.capture.choices import Choice, negated
+from fuser.capture.choices import Choice, both, negated
 from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
 from fuser.capture.loop_walks import Walk
@@ -70,6 +70,8 @@ class Loop:
         self._error: Exception | None = None
         self._walk = Walk(range if source.tested else function, args)
         self._conditions: list[Any] = []
+        self._operands: list[tuple[Any, bool]] = []
+        self._compared: list[Any] = []
         self._choices: list[Choice] = []
         self._stops: list[Any] = []
         self._stopped = False
@@ -131,6 +133,47 @@ class Loop:
         """Whether what follows `and` is asked."""
         last = self._conditions[-1]
         return bool(last) if is_plain(last) else True
+
+    def asks(self, value: Any, every: bool) -> bool:
+        """Whether the next operand of `and`, or `or`, is evaluated; `value` is the one before."""
+        truth = value if self._is_unknown(value) else bool(value)
+        self._operands.append((truth, every))
+        return not (type(truth) is bool and truth is not every)
+
+    def joined(self, other: Any) -> Any:
+        """A test of both operands."""
+        value, every = self._operands.pop()
+        if type(value) is bool:
+            return other
+        if not self._is_unknown(other):
+            return value if bool(other) is every else not every
+        return both(value, other) if every else negated(both(negated(value), negated(other)))
+
+    def settled(self, kept: int) -> bool:
+        """A test that its first operand decides; so many values are kept for those after it."""
+        del self._compared[len(self._compared) - kept :]
+        return bool(self._operands.pop()[0])
+
+    def negation(self, value: Any) -> Any:
+        """`not` of a test."""
+        return negated(value) if self._is_unknown(value) else not value
+
+    def keep(self, value: Any) -> Any:
+        """Keep a value that two comparisons in a row look at."""
+        self._compared.append(value)
+        return value
+
+    def kept(self) -> Any:
+        """That value."""
+        return self._compared.pop()
+
+    def _is_unknown(self, test: Any) -> bool:
+        """Whether nothing is decided by what a test is in this call."""
+        if not self._is_symbolic or is_plain(test):
+            return False
+        if type(test) is HostScalar:
+            return self._inside is None or self._differs(test)
+        return bool(test.ndim == 0)
 
     def tests(self) -> bool:
         """Whether the test of `while` is asked after an iteration."""

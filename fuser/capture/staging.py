@@ -17,6 +17,9 @@ object of the trace what to do next, so that its body can be traced once for all
     if loop.binds("u"): u = loop.value("u")
     if loop.unbinds("u"): del u
 
+In tests, `not a` is `loop.negation(a)`, and `a and b` is `loop.joined(b) if loop.asks(a, True) else
+loop.settled()`: the trace knows of both operands where it does not know which of them decides.
+
 A decision in the body runs one branch, or both on the same values:
 
     loop.decide(0, a > b)
@@ -60,6 +63,12 @@ from fuser.capture.loop_jumps import Leaving, way_of, without_jumps
 if TYPE_CHECKING:
     from fuser.capture.element_staging import ElementSource
 
+#: Functions and methods that tests may call where Python might not: they change nothing.
+_PURE = (
+    "abs absolute all allclose any array_equal bool ceil count_nonzero dot exp fabs float floor "
+    "int isclose isfinite isinf isinstance isnan item len log max maximum mean min minimum norm "
+    "ptp sign sqrt square std sum var vdot"
+).split()
 #: Functions of what loops go over.
 _OVER = ("range", "enumerate", "zip", "reversed")
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
@@ -490,8 +499,8 @@ class _Stage:
             tests: list[Any] = [made[1], first[0].body[0]]  # type: ignore[attr-defined]
             for each in tests:
                 each.value = node.test
-            made[1:2] = _tested(made[1])
-            first[0].body = _tested(first[0].body[0])  # type: ignore[attr-defined]
+            made[1:2] = _tested(made[1], number)
+            first[0].body = _tested(first[0].body[0], number)  # type: ignore[attr-defined]
         else:
             assert isinstance(made[0], ast.Assign)
             assert isinstance(made[0].value, ast.Call)
@@ -516,7 +525,7 @@ class _Stage:
         assert isinstance(decide.value, ast.Call)
         assert isinstance(first, ast.If)
         assert isinstance(then, ast.If)
-        decide.value.args[1] = node.test
+        decide.value.args[1] = _asked(node.test, number)
         first.body = node.body
         then.body += node.orelse
         return made
@@ -586,11 +595,12 @@ def _placed(made: ast.expr, node: ast.expr) -> ast.expr:
     return made
 
 
-def _tested(statement: ast.stmt) -> list[ast.stmt]:
+def _tested(statement: ast.stmt, number: int) -> list[ast.stmt]:
     """`L.test = a and b` as `L.test = a` and, where that says no more, `L.also = b`."""
     assert isinstance(statement, ast.Assign)
     test = statement.value
-    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And) or not _is_pure(test):
+        statement.value = _asked(test, number)
         return [statement]
     target = statement.targets[0]
     assert isinstance(target, ast.Attribute)
@@ -598,7 +608,7 @@ def _tested(statement: ast.stmt) -> list[ast.stmt]:
     for value in reversed(test.values):
         name = "test" if value is test.values[0] else "also"
         to = ast.Attribute(target.value, name, ast.Store())
-        one = ast.copy_location(ast.Assign([to], value), statement)
+        one = ast.copy_location(ast.Assign([to], _asked(value, number)), statement)
         if made:
             open_ = ast.Call(ast.Attribute(target.value, "open", ast.Load()), [], [])
             goes_on = ast.copy_location(ast.If(open_, made, []), statement)
@@ -606,6 +616,43 @@ def _tested(statement: ast.stmt) -> list[ast.stmt]:
         else:
             made = [one]
     return made
+
+
+def _asked(test: ast.expr, number: int) -> ast.expr:
+    """A test of which the loop is told what `not`, `and` and `or` in it combine."""
+
+    def call(method: str, *args: ast.expr) -> ast.expr:
+        of = ast.Attribute(ast.Name(f"loop {number}", ast.Load()), method, ast.Load())
+        return _placed(ast.Call(of, list(args), []), test)
+
+    def combined(parts: Sequence[ast.expr], every: bool, kept: int) -> ast.expr:
+        made = parts[-1]
+        for part in reversed(parts[:-1]):
+            asks = call("asks", part, ast.Constant(every))
+            settled = call("settled", ast.Constant(kept))
+            made = _placed(ast.IfExp(asks, call("joined", made), settled), test)
+        return made
+
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return call("negation", _asked(test.operand, number))
+    if isinstance(test, ast.BoolOp) and _is_pure(test):
+        parts = [_asked(value, number) for value in test.values]
+        return combined(parts, isinstance(test.op, ast.And), 0)
+    if isinstance(test, ast.Compare) and len(test.ops) > 1 and _is_pure(test):
+        rights = [call("keep", each) for each in test.comparators[:-1]] + test.comparators[-1:]
+        lefts = [test.left, *(call("kept") for _ in rights[1:])]
+        pairs = zip(lefts, test.ops, rights, strict=True)
+        compared = [_placed(ast.Compare(a, [op], [b]), test) for a, op, b in pairs]
+        return combined(compared, True, 1)
+    return test
+
+
+def _is_pure(test: ast.expr) -> bool:
+    """Whether it shows nowhere that an operand is evaluated which Python might not look at."""
+    calls = [part for part in ast.walk(test) if isinstance(part, ast.Call)]
+    names = [getattr(each.func, "attr", getattr(each.func, "id", "")) for each in calls]
+    written = any(key.arg == "out" for each in calls for key in each.keywords)
+    return not written and all(name in _PURE for name in names)
 
 
 def _names_more(function: ast.FunctionDef) -> bool:

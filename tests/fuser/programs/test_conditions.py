@@ -204,7 +204,39 @@ def otherwise(x: Any, limit: float) -> Any:
     return x
 
 
+def until_none_is_left(x: Any, limit: float) -> Any:
+    """`not`, as an early end has it."""
+    for _ in range(60):
+        inside = x > 0.5 + limit
+        if not np.any(inside):
+            break
+        x = np.where(inside, x * 0.75, x)
+    return x
+
+
+def unless_settled(x: Any, limit: float) -> Any:
+    """`not` before a comparison, and `or` after `and`."""
+    steps = 0
+    while steps < 80 and not (np.abs(x).max() < limit or x.sum() < 0):
+        x = x * 0.75 - 0.001
+        steps += 1
+    return x, steps
+
+
+def between(x: Any, limit: float) -> Any:
+    """Comparisons in a row, and a choice that either of two tests makes."""
+    for t in range(40):
+        if 1.0 + limit < np.sum(x) <= 30.0 < 31.0:
+            x = x * 1.25
+        elif t % 3 == 1 or not x[0] > 1.0:
+            x = x + 0.5
+        else:
+            x = x * 0.5
+    return x
+
+
 PROGRAMS = (
+    until_none_is_left, unless_settled, between,
     returned, returned_in_two_ways, otherwise,
     newton, descent, conjugate_gradients, power_iteration, bisection, heron, relaxed, swapped,
     by_a_sum, every_tenth, skipped, fixed_point, clipped,
@@ -287,6 +319,29 @@ def test_a_short_circuit_asks_no_more_than_python() -> None:
         one, two = halved(given, n), fused(given, n)
         np.testing.assert_array_equal(one[0], two[0])
         assert one[1] == two[1]
+
+
+def test_a_function_in_a_test_is_called_where_python_calls_it() -> None:
+    """One that writes into its argument is not called where what stands before it decides."""
+
+    def cleared(x: Any) -> Any:
+        x[0] = 0.0
+        return x.sum() > 1.0
+
+    def run(x: Any, n: int) -> Any:
+        y = x * 0.5
+        for _ in range(n):
+            if y.max() > 2.0 and cleared(x):
+                y = y - x
+            y = y * 1.5
+        return y
+
+    fused = fuser.fuse(run, fallback="allow")
+    for scale in (1.0, 0.1, 4.0):
+        plain = np.linspace(0.5, 1.5, 9) * scale
+        own = plain.copy()
+        np.testing.assert_allclose(fused(own, 6), run(plain, 6))
+        np.testing.assert_array_equal(own, plain)
 
 
 def test_exceptions_in_branches_that_are_not_taken() -> None:

@@ -21,6 +21,8 @@ from tests.fuser.comparing import difference, faults, run_plain
 NAMES = ("a", "b", "c", "d")
 #: Sums in these programs are rounded otherwise, and iterations may make that larger.
 ULP = 1e7
+#: From this seed on, tests have `not`, `and`, `or` and comparisons in a row in them.
+COMBINED = 500_000
 TRIPS = (((3, 2), (0, 1), (1, 1), (2, 2), (5, 2)), ((1, 1), (4, 0), (2, 1)))
 
 
@@ -30,6 +32,7 @@ class _Writer:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._ways = random.Random(f"ways out of {seed}")  # programs are as they were without these
+        self._tests = random.Random(f"tests of {seed}") if seed >= COMBINED else None
 
     def _one(self, *texts: str) -> str:
         """One of these."""
@@ -116,7 +119,15 @@ class _Writer:
             f"    {self._statement()}", f"    {self._statement()}", "    break", "    continue",
             f"    {self._statement()}\n            break",
         )  # fmt: skip
-        lines = [f"if {self._test()}:", inside]
+        test = self._test()
+        if self._tests is not None:
+            other, name = self._test(), self._tests.choice(NAMES)
+            test = self._tests.choice(
+                [f"not {test}", f"not ({test})", f"{test} or {other}", f"not ({test} and {other})",
+                 f"not {test} and not {other}", f"-1 < {name}.sum() < 3", f"0 < {name}[0] <= t",
+                 f"{test} and ({other} or not {name}[1] > 0)"]
+            )
+        lines = [f"if {test}:", inside]
         if self._random.random() < 0.4:
             lines += ["else:", f"    {self._statement()}"]
         return lines
@@ -212,7 +223,7 @@ def _sharing(arrays: list[Any]) -> list[list[bool]]:
 _FOUND = (93033, 93034, 120159, 120273, 130021, 140296, 180186, 180221)
 
 
-@pytest.mark.parametrize("seed", [*range(30), *_FOUND])
+@pytest.mark.parametrize("seed", [*range(30), *range(COMBINED, COMBINED + 20), *_FOUND])
 def test_random_loops(seed: int, tmp_path: Path) -> None:
     """Values, which results share memory, what is left in the arguments, exceptions."""
     text, _ = differs(seed, tmp_path)
