@@ -9,6 +9,7 @@ from fuser.reports import (
     aims,
     best_peers,
     call_tables,
+    chunks,
     compare_tables,
     cost_model,
     coverage_table,
@@ -27,6 +28,7 @@ from fuser.reports.record import Record
 TABLES = {
     "side_by_side": side_by_side.side_by_side_table,
     "whole_programs": whole_programs.programs_table,
+    "chunks": chunks.chunks_table,
     "best_peers": best_peers.best_peers_table,
     "aims": aims.aims_table,
     "summary": tables.summary_table,
@@ -95,8 +97,8 @@ def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collect
 
 
 def markdown_page(record: Record) -> str:
-    """The page of a table in Markdown: of two checkouts, of whole programs, else of the peers."""
+    """The page of a table in Markdown: of two checkouts, of the preset, else of the peers."""
     if side_by_side.has_baseline(record):
         return side_by_side.page([record])
-    page = whole_programs.page if record.preset == whole_programs.PRESET else best_peers.page
-    return page(record)
+    pages = {whole_programs.PRESET: whole_programs.page, chunks.PRESET: chunks.page}
+    return pages.get(record.preset, best_peers.page)(record)

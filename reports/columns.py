@@ -37,6 +37,16 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("first_call_s", "Our first call", "seconds"),
         Column("note", "What is left to NumPy, and why", "long"),
     ),
+    "chunks": (
+        WORKLOAD,
+        VARIANT,
+        Column("call_s", "One call", "seconds", "graph, optimisation and all chunks"),
+        Column("speedup", "Against eager Dask", "ratio", "eager Dask / this"),
+        Column("tasks", "Tasks", "count", "of the optimised graph"),
+        Column("handed_bytes", "Handed over", "bytes", "what tasks give, for each that needs it"),
+        Column("peak_bytes", "Held at the peak", "bytes", "beyond the arguments"),
+        Column("note", "Note", "long"),
+    ),
     "best_peers": (
         CELL,
         Column("fused_s", "Fresh", "seconds", "results in new arrays"),

@@ -38,7 +38,8 @@ VariantKind = Literal[
 ]
 SizeName = Literal["S", "M", "L", "sweep"]
 Preset = Literal[
-    "quick", "full", "peers", "rows", "others", "programs", "calls", "compile", "custom"
+    "quick", "full", "peers", "rows", "others", "programs", "dask", "calls", "compile",
+    "custom"
 ]
 CeilingName = Literal["copy", "triad", "read"]
 
@@ -124,6 +125,8 @@ class Run:
     allocations: int | None = None  # arrays made by one call
     text_hashes: Mapping[str, str] = field(default_factory=dict)  # target -> sha256 of its text
     peak_bytes: int | None = None  # most memory held during a call above that before, results too
+    tasks: int | None = None  # of one call's graph, where a scheduler (Dask's) runs it
+    handed_bytes: int | None = None  # what tasks give, once for each task that needs it
     texts: Mapping[str, str] = field(default_factory=dict)  # "plan", "source", … -> key of `texts`
 
 

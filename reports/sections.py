@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fuser.reports import best_peers, side_by_side, whole_programs
+from fuser.reports import best_peers, chunks, side_by_side, whole_programs
 from fuser.reports.aims import aims_sentences
 from fuser.reports.collection import Collection
 from fuser.reports.comparison_output import headline
@@ -26,8 +26,8 @@ LAST_TABLES = {
     "overview": tuple(
         (name, True)
         for name in (
-            "side_by_side", "aims", "whole_programs", "best_peers", "summary", "extremes", "runs",
-            "left_out",
+            "side_by_side", "aims", "whole_programs", "chunks", "best_peers", "summary", "extremes",
+            "runs", "left_out",
         )
     ),
     "traffic": (("fresh_into", True), ("ceilings", False)),
@@ -40,6 +40,7 @@ LAST_TABLES = {
 TABLE_TITLES = {
     "side_by_side": "Two checkouts: time of the new one over that of the baseline",
     "whole_programs": "Whole programs: NumPy's time over ours and over each peer's",
+    "chunks": "Arrays in chunks: eager Dask's time over that of each",
     "best_peers": "The best peer of each cell, and the ceiling",
     "aims": "Figures beside what is asked of them",
     "summary": "Summaries by size: geometric means, rows and verdicts",
@@ -138,6 +139,7 @@ def paragraphs_of(collection: Collection, section: str) -> list[str]:
         return [
             *side_by_side.sentences(record), *aims_sentences(record),
             *whole_programs.sentences(record, made["whole_programs"]),
+            *chunks.sentences(record, made["chunks"]),
             *best_peers.sentences(record, made["best_peers"]), left_out_sentence(collection),
         ]
     if section == "overhead":

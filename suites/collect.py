@@ -26,7 +26,7 @@ from fuser.suites.workload import Workload
 
 COUNTED = (
     "kernels", "launches", "compilations", "planned_bytes", "allocations", "text_hashes",
-    "peak_bytes",
+    "peak_bytes", "tasks", "handed_bytes",
 )
 """What a runner counts about a row and the record keeps as it is."""
 OURS = frozenset(f"{each.__module__}:{each.__name__}" for each in BUILT_IN.values())

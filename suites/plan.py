@@ -13,7 +13,8 @@ from fuser.suites.registry import workloads
 from fuser.suites.workload import Axes
 
 Preset = Literal[
-    "quick", "full", "peers", "rows", "others", "programs", "calls", "compile", "custom"
+    "quick", "full", "peers", "rows", "others", "programs", "dask", "calls", "compile",
+    "custom"
 ]
 SizeName = Literal["S", "M", "L", "sweep"]
 

@@ -333,5 +333,6 @@ def _first_event(
         "allocations": facts.allocations, "text_hashes": dict(facts.text_hashes),
         "operations": facts.operations, "elementary": facts.elementary,
         "peak_bytes": facts.peak_bytes, "boundaries": list(facts.boundaries),
+        "tasks": facts.tasks, "handed_bytes": facts.handed_bytes,
         "texts": dict(facts.texts),
     }

@@ -2,8 +2,8 @@
 
 `quick` and `full` say what fusing buys. The others are tables: `peers`, `rows` and `others` time
 arrays beside other fusers and the machine's ceilings, with all processes in turns; `programs` times
-whole programs beside loops written by hand; `calls` times small calls beside NumPy's same line,
-`compile` first calls in new processes.
+whole programs beside loops written by hand; `dask` arrays in chunks beside eager Dask; `calls`
+times small calls beside NumPy's same line, `compile` first calls in new processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,6 +71,11 @@ def _along(axis: str, *shapes: tuple[int, int]) -> Shapes:
     return tuple((KIBI * count, ((axis, value),)) for count, value in shapes)
 
 
+IN_CHUNKS = (
+    "gelu_bias", "standard_columns", "anomaly", "softmax", "heat_with_edges", "black_scholes",
+)
+"""Workloads on Dask arrays."""
+CHUNKED_ELEMENTS = 8 << 20
 SIZES = _sizes(16, 256, 4096, 16384, 65536)
 NORMALISED = _along(
     "hidden", (256, 64), (1024, 1023), (4096, 16385), (16384, 257), (16384, 4096), (16384, 65536)
@@ -130,6 +135,10 @@ TABLES: Mapping[str, Table] = MappingProxyType({
         ("eager", "fused", "numba", "loops", "loops_strict", "jax_loops"),
         {**IN_TURNS, "budget_s": 600.0, "reuse_compiled": False, "ceilings": False},
     ),
+    "dask": Table(
+        ("eager", "dask", "dask_optimized", "dask_fused", "dask_numba"),
+        {**IN_TURNS, "budget_s": 300.0, "ceilings": False, "longest_call_s": 20.0},
+    ),
     "calls": Table(
         OURS,
         {"processes": 7, "budget_s": 120.0, "most_blocks": 15, "alternate": True,
@@ -177,6 +186,12 @@ def table_cells(preset: str) -> list[CellPlan]:
             CellPlan(name, each.dtypes[0], each.sizes["M"], "M")
             for name, each in program_workloads().items()
         ]
+    if preset == "dask":
+        return [
+            CellPlan(name, "float64", CHUNKED_ELEMENTS,
+                     named_size(workloads()[name], CHUNKED_ELEMENTS))
+            for name in IN_CHUNKS
+        ]
     if preset == "calls":
         return [
             CellPlan(name, "float32", elements, named_size(workloads()[name], elements))
@@ -199,6 +214,9 @@ def table_plan(preset: str, checkout: str = "", **changes: Any) -> Plan:
         checkout: the folder of another checkout, whose fuser is timed beside ours, alone where
             `changes` names no variants.
         changes: fields of the plan.
+
+    Raises:
+        ValueError: the table has no variant that another checkout could have.
     """
     table = TABLES[preset]
     cells = table_cells(preset)
@@ -212,6 +230,8 @@ def table_plan(preset: str, checkout: str = "", **changes: Any) -> Plan:
             for each in cells if each.id.partition("-")[0] in aims
         }
     names = [each for each in table.variants if not checkout or each.startswith("fused")]
+    if not names:
+        raise ValueError(f"preset {preset}: no variant of it can be had from another checkout")
     variants = list(settings.pop("variants", None) or variants_for(names, aa=False))
     if checkout:
         settings["ceilings"] = False

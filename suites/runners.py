@@ -37,6 +37,8 @@ class Facts:
     operations: int | None = None
     elementary: int | None = None
     peak_bytes: int | None = None  # most memory held during a call, beyond what was held before
+    tasks: int | None = None  # of one call's graph, where a scheduler runs one
+    handed_bytes: int | None = None  # what tasks give, once for each task that needs it
     boundaries: Sequence[Mapping[str, Any]] = ()  # fields of the record's `Boundary`
     texts: Mapping[str, str] = field(default_factory=dict)  # "plan", "source", … -> text
 
@@ -303,6 +305,14 @@ BY_HAND: Mapping[str, str] = types.MappingProxyType({
 })
 """What somebody wrote for some workloads: loops for numba and JAX, and in C."""
 
+DASK: Mapping[str, str] = types.MappingProxyType({
+    "dask": "fuser.suites.peers.dask_runners:DaskRunner",
+    "dask_optimized": "fuser.suites.peers.dask_runners:DaskOptimizedRunner",
+    "dask_fused": "fuser.suites.peers.dask_runners:DaskFusedRunner",
+    "dask_numba": "fuser.suites.peers.dask_runners:DaskNumbaRunner",
+})
+"""Arrays in chunks: Dask itself, with the fuser in two ways, and with numba."""
+
 THROUGH_CPP: Mapping[str, str] = types.MappingProxyType({
     "dace": "fuser.suites.peers.dace_runner:DaceRunner",
     "pythran": "fuser.suites.peers.pythran_runner:PythranRunner",
@@ -373,7 +383,7 @@ def specs() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     found = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in BUILT_IN.items()}
-    found |= {**INTO, **PEERS, **BY_HAND, **THROUGH_CPP}
+    found |= {**INTO, **PEERS, **BY_HAND, **DASK, **THROUGH_CPP}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point.value)
     return found

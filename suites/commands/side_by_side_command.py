@@ -21,7 +21,8 @@ PAGE = "side_by_side.md"
 @click.argument("baseline", type=click.Path(exists=True, file_okay=False))
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option(
-    "--preset", "names", multiple=True, type=click.Choice(list(presets.TABLES)),
+    "--preset", "names", multiple=True,
+    type=click.Choice([each for each in presets.TABLES if each != "dask"]),
     help="These tables only; may be given again.",
 )
 @click.option("--budget-s", type=click.FloatRange(1), default=1200.0, show_default=True,

@@ -94,6 +94,16 @@ def standard_rows(x: Array) -> Any:
     return (x - mean) / np.std(x, axis=-1, keepdims=True)
 
 
+def standard_columns(x: Array) -> Any:
+    """Every column brought to mean 0 and deviation 1."""
+    return (x - np.mean(x, axis=0)) / np.std(x, axis=0)
+
+
+def anomaly(x: Array) -> Any:
+    """A climatology's anomaly: years, days of the year and places, less the means over years."""
+    return x - np.mean(x, axis=0)
+
+
 def unit_rows(x: Array) -> Any:
     """Every row divided by its Euclidean norm."""
     return x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True))
@@ -163,6 +173,21 @@ def _at_least_two(
     # one value alone has no deviation to divide by
     shape = rows_of(max(elements, 2), max(hidden, 2))
     return (uniform(generator, shape, dtype, -0.5, 1.0),)
+
+
+def _two_rows(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
+) -> Arguments:
+    # one value alone has no deviation to divide by
+    rows, columns = rows_of(max(elements, 2), hidden)
+    return (uniform(generator, (max(2, rows), columns), dtype, -0.5, 1.0),)
+
+
+def _years(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    # at tiny sizes fewer years and days
+    years = min(30, max(1, elements // 8))
+    days = min(365, max(1, elements // years // 2))
+    return (uniform(generator, (years, days, max(1, elements // years // days)), dtype, 250, 310),)
 
 
 def _masked(
@@ -238,6 +263,14 @@ WORKLOADS = (
     Workload(
         "standard_rows", FAMILY, "rows brought to mean 0 and deviation 1", standard_rows,
         _at_least_two, axes=AXES, reduced=_row, tolerance_eps=64,
+    ),
+    Workload(
+        "standard_columns", FAMILY, "columns brought to mean 0 and deviation 1", standard_columns,
+        _two_rows, axes=AXES, reduced=_column, growth="root", tolerance_eps=64,
+    ),
+    Workload(
+        "anomaly", FAMILY, "departures from the means of thirty years", anomaly, _years,
+        reduced=lambda elements: min(30, max(1, elements // 8)), growth="root", tolerance_eps=512,
     ),
     Workload(
         "unit_rows", FAMILY, "rows divided by their norm", unit_rows, matrix_and_rows(0, 0.5, 2.0),
