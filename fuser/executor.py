@@ -212,6 +212,11 @@ def is_read_only(array: Any) -> bool:
     return not getattr(array.flags, "writeable", True)
 
 
+def is_hazardous(array: Any) -> bool:
+    """Whether an argument is read-only, or a write of one element may change another one."""
+    return is_read_only(array) or overlaps_itself(array)
+
+
 def direct_targets(
     spec: KernelSpec,
     arrays: Mapping[str, Any],
@@ -252,7 +257,7 @@ def may_write_directly(
     from fuser.scheduling.in_place import reads_beside
 
     target = given[place]
-    if spec.may_raise or _overlaps_itself(target):
+    if spec.may_raise or overlaps_itself(target):
         return False
     module = backend.array_module
     may_share_memory = module.may_share_memory
@@ -322,8 +327,10 @@ def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
     return section
 
 
-def _overlaps_itself(array: Any) -> bool:
+def overlaps_itself(array: Any) -> bool:
     """Whether two elements of an array may share memory; rare, so a cautious answer will do."""
+    if array.flags.c_contiguous:
+        return False
     reach = array.itemsize
     for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if length > 1:

@@ -74,12 +74,13 @@ def _positions(function: Callable[..., Any], count: int) -> list[str]:
     return [*known, *(f"args[{place}]" for place in range(count - len(known)))]
 
 
-def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of a function's parameters; none where they cannot be known."""
+def takes_keyword(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function takes a keyword of this name itself; no, where that cannot be known."""
     try:
-        return tuple(inspect.signature(function).parameters)
+        known = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ()
+        return False
+    return name in known or any(each.kind is each.VAR_KEYWORD for each in known.values())
 
 
 #: Combinations of shapes and strides that one function remembers exactly.

@@ -71,6 +71,16 @@ def _like(value: Any, parts: list[Any]) -> Any:
     return parts if type(value) is list else tuple.__new__(type(value), parts)
 
 
+def changeable(tree: Any) -> Iterator[Any]:
+    """The lists and dicts in a tree that `flatten` takes: what may be changed in place."""
+    kind = type(tree)
+    if kind is list or kind is dict:
+        yield tree
+    if kind is tuple or kind is list or kind is dict or _is_named(tree):
+        for part in tree.values() if kind is dict else _parts(tree):
+            yield from changeable(part)
+
+
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     """Put values back into their structure."""
     kind = type(structure)
@@ -79,6 +89,15 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     if kind is dict:
         return {key: unflatten(part, leaves) for key, part in structure.items()}
     return _like(structure, [unflatten(part, leaves) for part in _parts(structure)])
+
+
+def classes(structure: Any) -> Iterator[type]:
+    """The classes of named tuples in a structure."""
+    if type(structure) is not Leaf:
+        if _is_named(structure):
+            yield type(structure)
+        for part in structure.values() if type(structure) is dict else _parts(structure):
+            yield from classes(part)
 
 
 def spell(structure: Any) -> Any:

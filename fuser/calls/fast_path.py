@@ -247,7 +247,7 @@ class Writes:
         """Add the arrays to write into to those of a call; whether it may run so."""
         share = self._share
         for name in self._written:
-            if executor.is_read_only(arrays[name]):
+            if executor.is_hazardous(arrays[name]):
                 return False
         for first, then in self._apart:
             if arrays[first] is arrays[then] or share(arrays[first], arrays[then]):

@@ -37,9 +37,9 @@ from fuser.base import budget, caches, config, counters, forks, notices, timelin
 from fuser.base.call_keys import (
     READY_LIMIT,
     exact_key,
-    parameter_names,
     refusal_key,
     signature,
+    takes_keyword,
 )
 from fuser.base.errors import (
     ArgumentError,
@@ -159,7 +159,7 @@ class FusedFunction(_Base[P, Result]):
         self._ready: dict[Any, Any] = {}
         self._latest: Any = None
         self._latest_out: Any = None
-        self._takes_out = "out" not in parameter_names(function)
+        self._takes_out = not takes_keyword(function, "out")
         self._refused: dict[Any, Unready] = {}
         self._long: dict[Any, int] = {}
         self._frames: Frames | None = None  # the function is known to assign attributes
@@ -211,10 +211,10 @@ class FusedFunction(_Base[P, Result]):
     # -- calls ------------------------------------------------------------------------------
 
     @overload
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result: ...
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Result: ...
     @overload
-    def __call__(self, *args: Any, out: Out, **kwargs: Any) -> Out: ...
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Out, **kwargs: Any) -> Out: ...
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
         try:
             if not kwargs:
@@ -714,7 +714,7 @@ class FusedFunction(_Base[P, Result]):
 
     # -- looking inside ---------------------------------------------------------------------
 
-    def explain(self, *args: Any, **kwargs: Any) -> Any:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Any:
         """What happens when the function is called with these arguments, and why; it is not run.
 
         Of a method: `Class.method.explain(instance, ...)`.
@@ -729,7 +729,7 @@ class FusedFunction(_Base[P, Result]):
         with chosen(self.backend):
             return _looking["explain"](self, args, kwargs)
 
-    def source(self, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
+    def source(self, /, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
         """The generated text of each kernel that these arguments run.
 
         Args:
@@ -746,7 +746,7 @@ class FusedFunction(_Base[P, Result]):
 
     # -- before calls, and beside them ------------------------------------------------------
 
-    def warmup(self, *args: Any, **kwargs: Any) -> None:
+    def warmup(self, /, *args: Any, **kwargs: Any) -> None:
         """Compile what a call with such arguments runs; the call itself is not made.
 
         Only dtypes, ranks, broadcast patterns and memory layouts of arrays count, so smaller ones
@@ -769,7 +769,7 @@ class FusedFunction(_Base[P, Result]):
                 raise
             notices.say(error.reason, self.fallback, self._name)
 
-    def benchmark(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Comparison:
+    def benchmark(self, /, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Comparison:
         """Time the plain function and the fused one in turns, in this process.
 
         Arguments that the function writes into are restored between calls, and at the end.

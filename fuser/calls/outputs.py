@@ -18,14 +18,19 @@ from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, 
 
 
 def check_hazards(call: Call) -> None:
-    """Refuse arguments that share memory, where one is written before the other is read.
+    """Refuse arguments that share memory, where one is written before another is read.
 
     Raises:
         Unsupported: then only the function itself gives the right answer.
     """
     trace = call.specialisation.trace
+    names = [parameter.name for parameter in trace.graph.parameters]
+    for place, _, _ in trace.writes:
+        if executor.overlaps_itself(call.arrays[names[place]]):
+            found = "an argument whose elements share memory"
+            raise Unsupported("write-into-view", "assignment", found, "")
     for pair in trace.hazards:
-        first, then = (call.arrays[trace.graph.parameters[place].name] for place in pair)
+        first, then = (call.arrays[names[place]] for place in pair)
         if first is then or np.may_share_memory(first, then):
             raise Unsupported("write-into-view", "assignment", "arguments that share memory", "")
 

@@ -20,7 +20,7 @@ from fuser.calls.owner import Owner
 from fuser.calls.prepared import MISSED
 from fuser.calls.program_fast_path import Steps, guards_of, has_short_way, late_lengths
 from fuser.calls.specialisation import Call
-from fuser.executor import is_read_only
+from fuser.executor import is_hazardous
 from fuser.ir import opaque_calls
 from fuser.program_spec import Asked, Between, ElementLoop, Kind, Program
 from fuser.programs import partition
@@ -149,7 +149,7 @@ class _Line(StraightLine):
             self._compare(self._names[name], Kind.of(array))
         names = [parameter.name for parameter in trace.graph.parameters]
         for name in dict.fromkeys(names[place] for place, _, _ in trace.writes):
-            self._miss([f"{self._object(is_read_only)}({self._name(name)})"])
+            self._miss([f"{self._object(is_hazardous)}({self._name(name)})"])
         for pair in dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards):
             one, other = (self._name(names[place]) for place in pair)
             share = self._object(np.may_share_memory)

@@ -21,7 +21,7 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
-from fuser.executor import is_read_only, planned_for, shared_nest
+from fuser.executor import is_hazardous, planned_for, shared_nest
 from fuser.ir import dims, view_chains
 from fuser.ir.opaque_calls import Operand, Unset
 from fuser.ir.views import Chain
@@ -117,7 +117,7 @@ class ReadyProgram(config.Standing):
             if first is then or np.may_share_memory(first, then):
                 return MISSED
         for place in self._written:
-            if is_read_only(args[place]):
+            if is_hazardous(args[place]):
                 return MISSED
         found = self.line(*args)
         if found is not MISSED:
@@ -362,7 +362,7 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False  # views that functions read are written for lengths that all calls share
     if not all(map(_is_plain, trace.leaves)):
         return False
-    if any(is_read_only(call.arrays[trace.graph.parameters[place].name])
+    if any(is_hazardous(call.arrays[trace.graph.parameters[place].name])
            for place, _, _ in trace.writes):  # fmt: skip
         return False
     made = [name for step in program.steps for name in step.stored]

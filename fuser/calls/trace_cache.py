@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fuser import executor
-from fuser.base import forks, logs, notices
+from fuser.base import forks, logs, notices, trees
 from fuser.base.constant_keys import stands_for_others
 from fuser.base.error_states import noted
 from fuser.base.errors import Reason, ShapeError, Unsupported
@@ -82,6 +82,11 @@ def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(array.flags.c_contiguous for array in arrays)
 
 
+def _is_too_deep(error: Unsupported) -> bool:
+    """Whether a trace ended in Python's limit on nested calls, of which it takes more."""
+    return isinstance(error.__cause__, RecursionError)
+
+
 def _of_lengths(error: Unsupported) -> bool:
     """Whether a function raised for these lengths alone: it may be traced for others."""
     cause = error.__cause__
@@ -108,6 +113,7 @@ def specialised(
         if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
             raise CannotRun(entry.refused, lasting=not entry.found)
     objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
+    objects += trees.classes(structure)
     entry.errors.raise_known(leaves)
     try:
         hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
@@ -130,7 +136,8 @@ def specialised(
             )  # fmt: skip
     except Unsupported as error:
         passing = error.reason.code in ("scalar-range", "runtime-check")  # of these values only
-        if error.reason.code == "not-traceable" and (not entry.found or _of_lengths(error)):
+        doubtful = error.reason.code == "not-traceable" and not _is_too_deep(error)
+        if doubtful and (not entry.found or _of_lengths(error)):
             # Unless the plain function raises, too: then nothing is known of other calls.
             entry.suspected = error.reason, names
         elif error.stopped is None and not passing:

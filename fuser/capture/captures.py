@@ -301,8 +301,7 @@ class _Collector:
     def callable(self, thing: Any) -> None:
         """Guard what a callable reads; other objects are left alone."""
         if is_a(thing, functools.partial):
-            self.contents(thing.func)
-            for name in ("args", "keywords"):
+            for name in ("func", "args", "keywords"):
                 self.value(Slots(thing), name, getattr(thing, name), thing)
             return
         if is_a(thing, MethodType):
@@ -336,13 +335,17 @@ class _Collector:
         self.spells = self.spells or _spells(thing.__code__)
         if root(thing.__globals__) not in sys.stdlib_module_names:
             self.own_names |= names
-        if _BY_TEXT.isdisjoint(names):
+        by_text = not _BY_TEXT.isdisjoint(names)
+        if not by_text:
             names = _global_names(thing.__code__)
         for name in sorted(names):
             if name in thing.__globals__ and not name.startswith("__"):
                 self.value(thing.__globals__, name, thing.__globals__[name])
+            elif by_text and name not in thing.__globals__:
+                self._absent(thing.__globals__, name, thing.__globals__)
         for name in imported_by(thing.__code__):
             if name in sys.modules and root(name) not in STABLE:
+                self._add(NameGuard(sys.modules, name, sys.modules[name], False))
                 self.value(sys.modules, name, sys.modules[name])
         self._cells(thing, object)
         for name in sorted(_stored(thing.__code__) - thing.__globals__.keys()):
@@ -467,7 +470,7 @@ class _Collector:
             raise _reading(kind)
         known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
         if not known and root(module_of(kind)) in STABLE:
-            self._arrays_in(thing)
+            self._within(thing)
             return
         if not known:
             self._kind(thing, kind)
@@ -476,9 +479,14 @@ class _Collector:
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
+            if own is not None and "__getattr__" in own:
+                self.value(own, "__getattr__", own["__getattr__"])
+                for name in sorted(names - own.keys()):
+                    self._absent(own, name, own)
             return
         spelled = _SPELLING if self.spells else ()
-        members = {name: part for cls in kind.__mro__[:-1] for name, part in vars(cls).items()}
+        above = kind.__mro__[-2::-1]  # what a class has hides what it inherits
+        members = {name: part for cls in above for name, part in vars(cls).items()}
         made = _CONSTRUCTORS if kind is thing or not names.isdisjoint(_CLASS_OF) else ()
         names |= {
             n for n, part in members.items()
@@ -488,6 +496,9 @@ class _Collector:
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
             if holder is None and own is not None and type_has(thing, "__getattr__"):
                 self._absent(own, name, own)  # where it is, no method is asked for it
+            if holder is None and kind is thing and type_has(thing, name):
+                for cls in kind.__mro__[:-1]:  # before what the class of the class has
+                    self._absent(told(cls, "__dict__"), name, cls)
             if holder is None or root(module_of(holder)) in STABLE:
                 continue
             if "super" in self.names:
@@ -534,11 +545,12 @@ class _Collector:
             scope = thing if type(thing) is _Registered else Kinds(thing)
             self._add(NameGuard(scope, name, value, type(thing) is _Registered))
 
-    def _arrays_in(self, thing: Any) -> None:
-        """Guard the attributes of an object of a known package that are arrays."""
+    def _within(self, thing: Any) -> None:
+        """Guard the attributes of an object of a known package: arrays, and what it calls."""
         space = None if is_a(thing, type) else namespace_of(thing)
+        calls = module_of(type(thing)) == "functools"
         for name, value in (space if type(space) is dict else {}).items():
-            if any(True for _ in arrays_of(value)):
+            if calls or any(True for _ in arrays_of(value)):
                 self.value(space, name, value)
 
     def _absent(self, scope: Any, name: str, owner: Any) -> None:
@@ -683,11 +695,11 @@ def _spells(code: CodeType) -> bool:
 
 def _operator(member: Any, name: str) -> bool:
     """Whether a member of a class is a method that operators call."""
-    return name.startswith("__") and name not in _MAKERS and is_a(member, FunctionType)
+    return name.startswith("__") and name not in _MAKERS and is_a(member, _WITH_CODE)
 
 
 def _leaves(value: Any) -> Iterable[Any]:
-    """What a container holds, in containers in it too."""
+    """What a container holds, in containers in it too, and classes of those in it."""
     stack, seen = [value], set()
     while stack:
         part = stack.pop()
@@ -695,6 +707,8 @@ def _leaves(value: Any) -> Iterable[Any]:
             yield part
         elif id(part) not in seen:
             seen.add(id(part))
+            if type(part) not in CONTAINERS and part is not value:
+                yield type(part)
             held = parts_of(part)
             if type(held) is not bytes:
                 stack.extend(held.values() if type(held) is dict else held)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from fuser.base import forks
-from fuser.base.packages import root
+from fuser.base.packages import STABLE, root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture.captures import ABSENT, Kinds, NameGuard, Slots, names_of
 from fuser.capture.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
+from fuser.capture.permitted import told
 from fuser.capture.private_copies import Copies
 from fuser.capture.random_and_file_states import State, state_of
 
@@ -79,6 +80,7 @@ class Surroundings:
         self._containers: list[tuple[Any, Any, str]] = []
         self._forms: dict[int, tuple[Any, tuple[Any, ...], str]] = {}
         self._arrays: dict[int, tuple[Any, Any, str]] = {}
+        self._kinds: dict[int, tuple[type, dict[str, Any]]] = {}
         self._states: list[State] = []
         self.drawn = ""
         self._seen: set[int] = set()
@@ -91,6 +93,7 @@ class Surroundings:
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:
                 self._states.append(state)
+            self._keep_class(thing if is_a(thing, type) else type(thing))
             space = namespace_of(thing)
             if type(space) is dict and type(thing) is not ModuleType:
                 self._owners[id(space)] = thing
@@ -121,6 +124,16 @@ class Surroundings:
         if array.flags.writeable and array.nbytes <= LARGEST_KEPT and not array.dtype.hasobject:
             self._arrays[id(array)] = (array, array.copy(), name)
 
+    def _keep_class(self, kind: type) -> None:
+        """Note what classes hold, those that it inherits from included."""
+        for each in told(kind, "__mro__"):
+            if id(each) not in self._kinds and root(module_of(each)) not in STABLE:
+                self._kinds[id(each)] = each, _held_by(each)
+
+    def containers(self) -> list[Any]:
+        """Containers that the function may reach."""
+        return [container for container, _, _ in self._containers]
+
     def undo(self) -> str:
         """Put everything back; what was changed, or nothing. `drawn`: what was drawn from.
 
@@ -141,6 +154,11 @@ class Surroundings:
                     changed = changed or _changed_part(now, before, name)
                     self._note(container, keys)
                 put_back(container, before)
+        for kind, held in self._kinds.values():
+            for name in _changed_keys(_held_by(kind), held):
+                changed = changed or name
+                self.attributes = None
+                _restore(NameGuard({}, name, None, False, kind), held.get(name, ABSENT))
         for array, form, name in self._forms.values():
             if form_of(array) != form:
                 changed = changed or name
@@ -200,6 +218,12 @@ def _put_back_form(array: Any, form: tuple[Any, ...]) -> None:
         array.strides = strides
     if array.flags.writeable != writeable:
         array.flags.writeable = writeable
+
+
+def _held_by(kind: type) -> dict[str, Any]:
+    """What a class holds, but for what Python itself makes of its annotations."""
+    space = told(kind, "__dict__")
+    return {name: value for name, value in space.items() if not name.startswith("__annot")}
 
 
 def _value(scope: Any, name: str) -> Any:

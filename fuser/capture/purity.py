@@ -196,6 +196,7 @@ def _trace_twice(
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         latest[:] = met
+        _check_identity(met[0], around, name)
         return found
 
     try:
@@ -227,7 +228,7 @@ def _trace_twice(
         refused.stopped = stopped[0]
         raise refused from error
     fresh = compare(first, second, name)
-    first = _with_named(first, second, around)
+    first = _with_named(first, second, around, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
         if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
@@ -239,14 +240,34 @@ def _trace_twice(
     return first, fresh
 
 
-def _with_named(first: Trace, second: Trace, around: Surroundings) -> Trace:
-    """The first trace, with arrays that both return and a guarded name leads to as they are."""
+def _check_identity(met: Substitution, around: Surroundings, name: str) -> None:
+    """Refuse results that are lists or dicts of the caller's: at later calls they would be copies.
+
+    Raises:
+        Unsupported: it returns such a one, or one of its own twice.
+    """
+    tracing = met.tracing
+    known = {id(thing) for thing in (*tracing.given, *around.containers())}
+    for thing in tracing.returned:
+        if id(thing) in known or met.copies.original(thing) is not thing:
+            found = f"it returns a {type(thing).__name__} that is there already"
+            raise Unsupported("array-conversion", name, found, "")
+        known.add(id(thing))
+
+
+def _with_named(first: Trace, second: Trace, around: Surroundings, name: str) -> Trace:
+    """The first trace, with arrays that both return and a guarded name leads to as they are.
+
+    Raises:
+        Unsupported: no name leads to an array that both return: another may be there later.
+    """
     same = {id(one.value) for one, other in zip(first.leaves, second.leaves, strict=True)
             if _is_fresh(one) and one.value is other.value}  # fmt: skip
     if not same:
         return first
     guards = (*around.guards, *around.further)
-    same &= {id(array) for guard in guards for array in arrays_of(guard.expected)}
+    if same - {id(array) for guard in guards for array in arrays_of(guard.expected)}:
+        raise Unsupported("array-conversion", name, "it returns an array that no name leads to", "")
     kept: dict[int, Any] = {}  # what is returned twice is one object
     for leaf in first.leaves:
         named = _is_fresh(leaf) and id(leaf.value) in same

@@ -10,7 +10,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.protocols import is_a
-from fuser.base.trees import flatten
+from fuser.base.trees import changeable, flatten
 from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, walk
@@ -39,6 +39,7 @@ PARTS = ((ComplexPart("real"),), (ComplexPart("imag"),))
 def finish(tracing: Tracing, result: Any) -> Trace:
     """Turn what the function returned into a canonical graph and the way to its outputs."""
     structure, found = flatten(result)
+    tracing.returned = list(changeable(result))
     found = [tracing.original(leaf) for leaf in found]
     nodes: list[Node] = []
     whole: dict[int, int] = {}
@@ -152,6 +153,8 @@ def _leaf(
     if is_a(leaf, HostScalar):
         return OutScalar(leaf.text, leaf.kind.__name__)
     if not is_a(leaf, TracedArray):
+        if is_a(leaf, slice):  # its parts are told apart by their values
+            leaf = slice(*map(_plain, (leaf.start, leaf.stop, leaf.step)))
         leaf = plain_builtin(leaf)
         known = id(leaf) in tracing.captured
         return OutStatic(leaf, fresh=is_a(leaf, np.ndarray) and not known)
@@ -168,6 +171,13 @@ def _leaf(
     place = whole[id(leaf.storage)]
     views = (*_computed(leaf)[1], *leaf.views)
     return OutView(place, views) if views else OutNode(place, leaf.generic)
+
+
+def _plain(part: Any) -> Any:
+    """A part of a slice: a number is guarded."""
+    if is_a(part, TracedArray):
+        raise Unsupported("array-conversion", "slice", "it returns a slice of what arrays hold", "")
+    return part.kind(part) if is_a(part, HostScalar) else part
 
 
 def _computed(leaf: TracedArray) -> tuple[Node, Chain]:

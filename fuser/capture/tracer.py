@@ -11,7 +11,7 @@ from fuser.base import budget
 from fuser.base.call_keys import changed_argument, leaf_names
 from fuser.base.errors import Unsupported, refusals
 from fuser.base.protocols import has, is_array
-from fuser.base.trees import flatten, unflatten
+from fuser.base.trees import changeable, flatten, unflatten
 from fuser.capture.effects import LARGEST_KEPT
 from fuser.capture.results import finish
 from fuser.ir import function_table, opaque_calls
@@ -377,6 +377,7 @@ def _trace(
         else:
             stand_ins.append(substitution.argument(leaf))
     args, kwargs = unflatten(tree, stand_ins)
+    tracing.given = [thing for part in (*args, *kwargs.values()) for thing in changeable(part)]
     with refusals() as refused:
         result = substitution.called(function)(*args, **kwargs)
     check_refusals(refused)

@@ -392,6 +392,8 @@ class _Translator:
                 self._assign(each, part)
         elif isinstance(target, ast.Subscript):
             place = self._place(target)
+            if not isinstance(place, Slice):
+                raise NotTypedError(f"line {target.lineno}: an assignment by an array of indices")
             if place.spans:
                 value = self._arrays(value)
                 slices.assign(self, (self.prefix, id(target)), place, value)

@@ -133,6 +133,10 @@ class Tracing(Lengths):
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
     names: Sequence[str] = ()
     """What the user calls each leaf of the arguments."""
+    given: list[Any] = field(default_factory=list)
+    """Lists and dicts among the arguments, as the function sees them."""
+    returned: list[Any] = field(default_factory=list)
+    """Those among its results."""
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)

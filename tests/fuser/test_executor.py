@@ -5,7 +5,7 @@ import pytest
 
 import fuser
 from fuser.compiler import compile_upfront
-from fuser.executor import _overlaps_itself, check_arguments, sizes_of
+from fuser.executor import check_arguments, overlaps_itself, sizes_of
 from fuser.ir import dims
 from fuser.runtime.launch import contiguous_specs
 
@@ -52,7 +52,7 @@ def test_sizes_bind_symbols_and_check_guards() -> None:
 )
 def test_arrays_that_overlap_themselves(array: np.ndarray, answer: bool) -> None:
     """Kernels do not write into those directly."""
-    assert _overlaps_itself(array) is answer
+    assert overlaps_itself(array) is answer
 
 
 def test_axes_of_length_one_are_no_loops() -> None:

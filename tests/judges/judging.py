@@ -182,8 +182,18 @@ def _load(text: str, name: str, noise: dict[str, Any] | None = None) -> World:
     return world
 
 
+@dataclass
+class Changeable:
+    """A list or a dict, of which its kind and its identity are compared."""
+
+    kind: type
+    thing: Any = field(compare=False)
+
+
 def _leaves(value: Any, path: str) -> Iterator[Leaf]:
     """Everything in nested containers and holders, by its path."""
+    if type(value) in (list, dict):
+        yield path, Changeable(type(value), value)
     if isinstance(value, (tuple, list)):
         yield path, type(value)
         for k, part in enumerate(value):
@@ -216,9 +226,17 @@ def _step(world: World, arguments: Any, keep: bool = True) -> tuple[list[Leaf], 
 
 
 def _sharing(seen: list[Leaf]) -> list[tuple[str, str, str, int]]:
-    """Which arrays are one object or look at the same memory, and how far apart they begin."""
+    """Which arrays are one object or look at the same memory, and how far apart they begin.
+
+    Of lists and dicts, which of the results are one object, or one of the others.
+    """
     arrays = [(p, v) for p, v in seen if isinstance(v, np.ndarray) and v.size]
-    found = []
+    held = [(path, value) for path, value in seen if type(value) is Changeable]
+    found = [
+        (path, other_path, "is", 0) for k, (path, one) in enumerate(held)
+        for other_path, other in held[k + 1 :]
+        if path.startswith("result") and one.thing is other.thing
+    ]  # fmt: skip
     for k, (path, one) in enumerate(arrays):
         if not path.startswith(("result", "arguments", "globals")):
             continue

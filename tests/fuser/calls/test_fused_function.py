@@ -527,3 +527,25 @@ def test_help_is_the_functions() -> None:
     assert "scale: float = 2.0" in text
     assert "Scale." in text
     assert str(inspect.signature(scaled)) == str(inspect.signature(scaled.__wrapped__))
+
+
+def test_parameters_of_any_name() -> None:
+    """Also of those names that a fused function has itself."""
+    fused = fuser.fuse(lambda self, **more: self * len(more), fallback="error")
+    for _ in range(2):
+        np.testing.assert_array_equal(fused(self=np.ones(3), out=1, args=2), np.full(3, 2.0))
+
+
+def test_a_function_that_calls_itself_without_end() -> None:
+    """Each call in it would be traced."""
+    calls: list[None] = []
+    fused = fuser.fuse(lambda x: again(x), fallback="allow")
+
+    def again(x: Any) -> Any:
+        calls.append(None)
+        return fused(x + 1)
+
+    for _ in range(2):
+        with pytest.raises(RecursionError):
+            fused(np.ones(3))
+    assert len(calls) < 5000

@@ -85,3 +85,23 @@ def test_other_code_is_traced_twice(function: Any) -> None:
     """Clocks, random numbers, counters, arrays and whatever else may change."""
     assert not is_evident(function, [np.ones(3)])
     assert not is_evident(_helper, [object()])
+
+
+def test_lists_of_the_caller_s_are_no_copies() -> None:
+    """Nor is one list two lists."""
+    known: list[Any] = [np.ones(3)]
+
+    def twice(x: Any) -> Any:
+        made = [x + 1]
+        return made, made
+
+    def argument(x: Any, known: Any) -> Any:
+        return {"a": known}, x + 1
+
+    for function, arguments in ((lambda x: (known, x + 1), ()), (argument, (known,)), (twice, ())):
+        fused = fuser.fuse(function, fallback="allow")
+        for _ in range(2):
+            first, second = fused(np.ones(3), *arguments)
+            first = first["a"] if isinstance(first, dict) else first
+            assert first is (second if function is twice else known)
+        assert [reason.code for reason in fused.fallbacks] == ["array-conversion"]
