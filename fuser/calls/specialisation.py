@@ -76,9 +76,9 @@ class Specialisation:
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
-        for guard in self.names:
-            if not guard.holds():
-                return None
+        asking = [guard for guard in self.names if guard.asks]  # last: they run code of the user's
+        if not all(guard.holds() for guard in self.names if not guard.asks):
+            return None
         for place, value in self.given_back:
             if leaves[place] is not value:
                 return None
@@ -102,6 +102,8 @@ class Specialisation:
             now = evaluate_scalar(text, numbers)
             if not captures.same_value(now, value):
                 return None
+        if not all(guard.holds() for guard in asking):
+            return None
         return Call(self, arrays, numbers, sizes)
 
     def identities_in(self, leaves: Sequence[Any]) -> tuple[int, ...]:

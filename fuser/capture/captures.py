@@ -107,6 +107,11 @@ class NameGuard:
             now = scope.get(self.name, ABSENT)
         return same_value(now, self.expected) if self.by_value else now is self.expected
 
+    @property
+    def asks(self) -> bool:
+        """Whether looking runs code of the user's."""
+        return type(self.scope) is Remembered
+
     def look_up(self) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """What gives the object that has to be `expected`; None where that takes more."""
         if self.by_value or type(self.scope) is CellType:
@@ -129,7 +134,7 @@ class Slots:
 
 
 class Kinds:
-    """The class of an object, or what a class inherits from: neither is asked itself."""
+    """The class of an object and its namespace, or what a class inherits from: it is not asked."""
 
     def __init__(self, thing: Any) -> None:
         """Look at `thing`."""
@@ -137,6 +142,8 @@ class Kinds:
 
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
+        if name == "__dict__":
+            return namespace_of(self.thing)
         return type(self.thing) if name == "__class__" else told(self.thing, name)
 
 
@@ -146,6 +153,21 @@ class _Registered:
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
         return abc.get_cache_token()
+
+
+class Remembered:
+    """A function that keeps its results (`functools.lru_cache`), which is asked at each call."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look at what `function` gives for some arguments."""
+        self.asked = functools.partial(function, *args, **kwargs)
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        try:
+            return self.asked()
+        except Exception:  # noqa: BLE001 - a trace that asks again meets it where the function does
+            return default
 
 
 class Threshold:
@@ -476,6 +498,8 @@ class _Collector:
             self._kind(thing, kind)
         namespace = namespace_of(thing)
         own = namespace if is_a(namespace, dict) and kind is not thing else None
+        if own is not None and not known:
+            self._same(thing, "__dict__", own)  # another one may be put in its place
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):

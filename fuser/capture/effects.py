@@ -74,6 +74,11 @@ class Surroundings:
         """Guards of names that no code spells."""
         self.read: list[Any] = []
         """Guards of names that hardly ever change."""
+        self._objects = objects
+        self.look()
+
+    def look(self) -> None:
+        """See everything as it is now."""
         self._owners: dict[int, Any] = {}
         self.attributes: list[tuple[Any, str]] | None = []
         self._names: list[tuple[NameGuard, Any]] = []
@@ -87,8 +92,9 @@ class Surroundings:
         for guard in self.guards:
             value = _value(guard.scope, guard.name)
             self._names.append((guard, value))
-            self._keep(value, guard.name)
-        for thing in objects:
+            if type(guard.scope) is not Kinds:
+                self._keep(value, guard.name)
+        for thing in self._objects:
             if root(module_of(type(thing))) == "fuser":
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:

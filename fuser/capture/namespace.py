@@ -25,10 +25,19 @@ from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import STABLE, UNCHANGED, root
-from fuser.base.protocols import is_a, namespace_of
+from fuser.base.protocols import is_a, module_of, namespace_of
+from fuser.base.trees import changeable
 from fuser.capture import codes, evident, numpy_alike, other_packages
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
-from fuser.capture.captures import NameGuard, has_elements, is_fused, names_of
+from fuser.capture.captures import (
+    NameGuard,
+    Remembered,
+    arrays_of,
+    has_elements,
+    is_fused,
+    names_of,
+)
+from fuser.capture.contents import snapshot
 from fuser.capture.evident import is_evident
 from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies
@@ -67,6 +76,8 @@ class Substitution:
         self.seen: list[FunctionType] = []
         self.modules: dict[int, Any] = {}
         self.read = ReadNames()
+        self.remembered: list[NameGuard] = []
+        """Guards of what functions give that keep their results."""
         self.numpy = _Module(tracing, self.read, np)
         self.plain = _Module(tracing, self.read, np, takes_lists=False)
         self.reducing = _Module(tracing, self.read, np, reduces=True)
@@ -207,7 +218,7 @@ class Substitution:
             return self._stand_in(value)
         if type(value) is REMEMBERING:
             self.left.append(value)
-            return without_memory(value)
+            return without_memory(value, self._remembered)
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
             from fuser.capture.side_effects import watched_partial  # few functions have any
 
@@ -219,6 +230,33 @@ class Substitution:
         if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
             return self.callable(value)
         return self._reached(value) if self.tracing.named else value
+
+    def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """What a function gives that keeps its results; later calls ask it again, and compare.
+
+        Its code runs here if it has kept none, and then not again: what it changes stays.
+
+        Raises:
+            Unsupported: what it gives cannot be compared.
+        """
+        replay, (_, misses, most, kept) = self.tracing.replay, function.cache_info()
+        if most is not None and kept >= most:
+            raise Unsupported("impure", str(function.__name__), "it may have to forget a result")
+        if replay.settle is not None:
+            replay.settle()
+        found = function(*args, **kwargs)
+        if replay.look is not None and function.cache_info().misses != misses:
+            replay.look()
+        name, array = str(function.__name__), has_elements(found)
+        known = found if array else snapshot(found, name)
+        by_value = not array and type(known) is not FunctionType
+        self.remembered.append(NameGuard(Remembered(function, args, kwargs), name, known, by_value))
+        if not array and any(True for _ in arrays_of(known)):
+            raise Unsupported("impure", name, f"it remembers arrays in a {type(found).__name__}")
+        if not array and root(module_of(type(found))) not in STABLE:
+            raise Unsupported("impure", name, f"it remembers a {type(found).__name__}")
+        self.tracing.given += changeable(found)
+        return self.value(found, self.numpy)
 
     def named(self, scope: dict[str, Any], name: str, value: Any, numpy: _Module) -> Any:
         """What a name in a namespace stands for."""

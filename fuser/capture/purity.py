@@ -161,13 +161,14 @@ def _trace_twice(
         named: with stand-ins for arrays that it reaches by name.
         told: see there.
     """
-    replay = Replay(numbers=list(told))
+    replay = Replay(numbers=list(told), look=around.look)
     stopped: list[Trace | None] = [None]
     latest: list[Substitution] = []
     evident = is_evident(function, leaves)
 
     def trace() -> Trace:
         met: list[Substitution] = []
+        replay.settle = lambda: _check_unchanged(around, met[0], name)
         try:
             found = _in_time(
                 lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
@@ -189,10 +190,7 @@ def _trace_twice(
             if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
                 raise Unsupported("not-traceable", name, type(raised).__name__) from raised
             raise
-        if changed := around.undo() or around.changed_in(met[0].copies):
-            error = Unsupported("side-effect", name, changed, "")
-            error.attributes = tuple(around.attributes or ())
-            raise error
+        _check_unchanged(around, met[0], name)
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         latest[:] = met
@@ -209,6 +207,7 @@ def _trace_twice(
         if named:
             around.held = _held_past(latest[0], around, name)
             around.further = further_guards(latest[0].copies.holders, second, around.guards)
+        around.further = [*around.further, *latest[0].remembered]
         around.read = latest[0].unchanged([*around.guards, *around.further])
         if done:
             return first, {}
@@ -238,6 +237,18 @@ def _trace_twice(
             kind = type(one.value).__name__
             raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
     return first, fresh
+
+
+def _check_unchanged(around: Surroundings, met: Substitution, name: str) -> None:
+    """Put back what a function has changed, and refuse it.
+
+    Raises:
+        Unsupported: it has changed something.
+    """
+    if changed := around.undo() or around.changed_in(met.copies):
+        error = Unsupported("side-effect", name, changed, "")
+        error.attributes = tuple(around.attributes or ())
+        raise error
 
 
 def _check_identity(met: Substitution, around: Surroundings, name: str) -> None:

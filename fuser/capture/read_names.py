@@ -35,6 +35,7 @@ class Unchanged:
     """
 
     __slots__ = ("_seen", "_word", "names", "space", "tag")
+    asks = False
 
     def __init__(self, space: Space, names: Iterable[tuple[str, Any]]) -> None:
         """Hold on to them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fuser.base.errors import Reason
@@ -129,6 +129,10 @@ class Replay:
     place: int = 0
     numbers: list[Any] = field(default_factory=list)
     """The numbers that were read off values, in their order."""
+    settle: Callable[[], None] | None = None
+    """Refuses what the function has changed so far, before code runs that is not undone."""
+    look: Callable[[], None] | None = None
+    """Takes what there is from now on for what the function has found."""
 
     def take(self, text: str, types: tuple[str, ...]) -> Record | None:
         """What the same call gave in the first trace."""

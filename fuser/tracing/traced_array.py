@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -503,6 +504,23 @@ def _in_place(name: str) -> None:
 
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and xor or".split():
     _in_place(f"__i{_name}__")
+
+
+def _reflected(name: str, python: Callable[[Any, Any], Any]) -> None:
+    """`1j + x` is Python's, and gives Python's number, where x is a NumPy float64: also a float."""
+    operate = getattr(NDArrayOperatorsMixin, name)
+
+    def apply(self: TracedArray, other: Any) -> Any:
+        plain = other.kind if type(other) is HostScalar else type(other)
+        if self.generic and plain is complex and self.dtype == np.float64:
+            return python(other, self.item())
+        return operate(self, other)
+
+    setattr(TracedArray, name, apply)
+
+
+for _name in "add sub mul truediv pow".split():
+    _reflected(f"__r{_name}__", getattr(operator, _name))
 
 
 def _reduction_method(name: str) -> Callable[..., Any]:

@@ -87,6 +87,10 @@ class HostScalar:
             self._hold(right, "!= 0", other != 0)
         elif name in ("lshift", "rshift"):
             self._hold(right, ">= 0", other >= 0)
+        elif name == "pow" and (isinstance(base, complex) or isinstance(other, complex)):
+            for operand in (left, right):  # they have no order
+                if isinstance(operand, HostScalar):
+                    operand._guarded()
         elif name == "pow":
             self._hold(right, ">= 0", other >= 0)
             if other < 0:

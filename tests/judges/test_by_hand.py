@@ -20,7 +20,7 @@ PROGRAMS: dict[str, str] = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 KNOWN = "fused, it differs from the plain function: in sharing, layout, types, or by falling back"
 DIFFERS = pytest.mark.xfail(strict=True, reason=KNOWN)
 #: Programs that still differ: what a mended mechanism has to take from this list.
-FAILING = frozenset("part-complex broadcast w-lru".split())
+FAILING = frozenset("part-complex broadcast".split())
 #: Programs that ran without a fallback at every call when this was written.
 FUSED = 294
 #: Programs that one process judges; those that differ may leave it changed.

@@ -11,6 +11,7 @@ import numpy as np
 
 from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
+from fuser.capture.permitted import told
 from fuser.capture.read_names import Unchanged
 
 #: Names that the dispatcher looks up; further ones are looked up by Python.
@@ -95,15 +96,21 @@ def _describe_space(guard: Unchanged, keep: list[Any]) -> list[list[int]]:
     return [first, *names, last]
 
 
-#: Where a function keeps its code, and an object its class.
-_CODE_OFFSET, _CLASS_OFFSET = 48, 8
+#: Where a function keeps its code, and an object its class, and its namespace (before itself).
+_CODE_OFFSET, _CLASS_OFFSET, _DICT_OFFSET = 48, 8, -24
+_MANAGED_DICT = 1 << 4
 
 
 def _word(guard: captures.NameGuard) -> list[int] | None:
-    """A guard of a function's code, or of an object's class, as a word; None for any other."""
+    """A guard of a function's code, an object's class or namespace, as a word; None for others."""
     scope = guard.scope
     if type(scope) is captures.Kinds and guard.name == "__class__":
         place = id(scope.thing) + _CLASS_OFFSET
+    elif type(scope) is captures.Kinds and guard.name == "__dict__":
+        offset = told(type(scope.thing), "__dictoffset__")
+        if offset < 0 and not told(type(scope.thing), "__flags__") & _MANAGED_DICT:
+            return None
+        place = id(scope.thing) + (offset if offset > 0 else _DICT_OFFSET)
     elif type(scope) is captures.Slots and guard.name == "__code__":
         place = id(scope.thing) + _CODE_OFFSET
         if type(scope.thing) is not FunctionType:
@@ -123,6 +130,11 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     if type(scope) is captures.Kinds and guard.name == "__bases__":
         kinds = type(scope.thing).__mro__[:-2]  # but type and object
         if any("__getattribute__" in vars(kind) for kind in kinds):
+            raise NotServed  # code of the user's
+        return layout.IN_OBJECT, scope.thing, guard.name
+    if type(scope) is captures.Kinds and guard.name == "__dict__":
+        kind: Any = type(scope.thing)
+        if kind.__getattribute__ is not object.__getattribute__:
             raise NotServed  # code of the user's
         return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is captures.Slots and _is_slot(scope.thing, guard.name):

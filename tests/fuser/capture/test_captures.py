@@ -396,3 +396,23 @@ def test_arrays_of_exceptions_and_by_properties_of_metaclasses() -> None:
                 array *= factor
             for _ in range(2):
                 np.testing.assert_array_equal(fused(ONES), function(ONES))
+
+
+def test_results_that_are_kept_are_asked_for_again() -> None:
+    """Arrays of any size are inputs; what is kept no more is computed again, once."""
+    calls: list[int] = []
+
+    @functools.lru_cache
+    def kept(length: int) -> Any:
+        calls.append(length)
+        return np.full(length, float(len(calls)))
+
+    fused = fuser.fuse(lambda x: x * kept(len(x)) + 1, fallback="allow")
+    x = np.ones(20_000)
+    for wanted, change in ((2.0, lambda: None), (8.0, lambda: kept(20_000).fill(7)),
+                           (3.0, kept.cache_clear)):  # fmt: skip
+        change()
+        for _ in range(3):
+            np.testing.assert_array_equal(fused(x), np.full(20_000, wanted))
+    assert calls == [20_000, 20_000]
+    assert not {reason.code for reason in fused.fallbacks} - {"impure"}  # while it was made
