@@ -3,6 +3,7 @@
 `pytest-benchmark compare` loads this file too, in an environment that may have no hypothesis.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,12 @@ if find_spec("hypothesis"):
     # A compile on a busy machine takes as long as it takes, hence no deadline.
     settings.register_profile("fuser", deadline=None, derandomize="CI" in os.environ)
     settings.load_profile("fuser")
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves stay until the end: collections of garbage need not walk over them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
