@@ -5,7 +5,7 @@ from importlib import import_module
 
 #: The files of this room that register functions in `fuser.ir.function_table`.
 FAMILIES = (
-    "along_axis", "array_functions", "averages", "diagonals", "einsum", "formulas",
+    "along_axis", "array_functions", "as_written", "averages", "diagonals", "einsum", "formulas",
     "functions_of_rows", "grids", "in_place_functions", "nan_reductions", "reductions", "series",
     "scans", "splits_and_joins", "synonyms", "take_and_put", "view_functions", "weighted_averages",
 )  # fmt: skip

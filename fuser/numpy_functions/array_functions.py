@@ -13,7 +13,6 @@ from fuser.ir import infer
 from fuser.ir.function_table import handles
 from fuser.ir.graph import make_constant
 from fuser.ir.views import Broadcast
-from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import fits_dtype, loop_dtypes
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
@@ -224,28 +223,6 @@ def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) 
     return tracing.wrap(tracing.own(node, dtype, "C") if len(node.shape) > 1 else node)
 
 
-@handles(np.sinc)
-def _sinc(tracing: Tracing, x: Any) -> Any:
-    """np.sinc, spelled as NumPy spells it."""
-    value = np.pi * _array(tracing, x)
-    y = np.where(value == 0, float(np.finfo(value.dtype).eps), value)
-    return np.sin(y) / y
-
-
-@handles(np.isposinf)
-def _isposinf(tracing: Tracing, x: Any, out: Any = None) -> Any:
-    """np.isposinf."""
-    _refuse("isposinf", out=out)
-    return np.logical_and(np.isinf(x), ~np.signbit(x))
-
-
-@handles(np.isneginf)
-def _isneginf(tracing: Tracing, x: Any, out: Any = None) -> Any:
-    """np.isneginf."""
-    _refuse("isneginf", out=out)
-    return np.logical_and(np.isinf(x), np.signbit(x))
-
-
 @handles(np.real)
 def _real(tracing: Tracing, val: Any) -> Any:
     """Real parts; a real array itself."""
@@ -313,13 +290,6 @@ def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: 
     return found
 
 
-@handles(np.copy)
-def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> Any:
-    """np.copy."""
-    node = _array(tracing, a).copy(order).node
-    return tracing.wrap(node)  # of a scalar too it is an array
-
-
 #: Kinds of numbers, each of which NumPy takes for those after it.
 _KINDS = "bifc"
 
@@ -345,25 +315,6 @@ def _copyto(
 
 
 # -- questions about arrays -----------------------------------------------------------------
-
-
-@handles(np.shape)
-def _shape(tracing: Tracing, a: Any) -> Any:
-    """np.shape."""
-    return _array(tracing, a).shape
-
-
-@handles(np.ndim)
-def _ndim(tracing: Tracing, a: Any) -> Any:
-    """np.ndim."""
-    return _array(tracing, a).ndim
-
-
-@handles(np.size)
-def _size(tracing: Tracing, a: Any, axis: Any = None) -> Any:
-    """np.size."""
-    x = _array(tracing, a)
-    return x.size if axis is None else x.shape[normal_axis(axis, x.ndim)]
 
 
 @handles(np.result_type)

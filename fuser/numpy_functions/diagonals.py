@@ -61,12 +61,6 @@ def _diagonal(
     return diagonal(_array(tracing, a), offset, axis1, axis2)
 
 
-@handles(np.linalg.diagonal)
-def _matrix_diagonal(tracing: Tracing, x: Any, /, *, offset: Any = 0) -> Any:
-    """np.linalg.diagonal: of the last two axes."""
-    return diagonal(_array(tracing, x), offset, -2, -1)
-
-
 @handles(np.trace)
 def _trace(
     tracing: Tracing, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None,
@@ -75,12 +69,6 @@ def _trace(
     """np.trace: the sum of a diagonal."""
     seen: Any = diagonal(_array(tracing, a), offset, axis1, axis2)
     return np.sum(seen, axis=-1, dtype=dtype, out=out)
-
-
-@handles(np.linalg.trace)
-def _matrix_trace(tracing: Tracing, x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
-    """np.linalg.trace: of the last two axes."""
-    return _trace(tracing, x, offset, -2, -1, dtype)
 
 
 @handles(np.diag)

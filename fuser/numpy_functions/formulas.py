@@ -12,7 +12,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir.function_table import handles
 from fuser.ir.graph import make_constant
 from fuser.ir.views import Broadcast
-from fuser.numpy_functions.array_functions import _array, _options
+from fuser.numpy_functions.array_functions import _array
 from fuser.numpy_functions.splits_and_joins import ordered_like
 from fuser.tracing import selections
 from fuser.tracing.indices import normal_axis
@@ -25,13 +25,6 @@ COPIES_LIMIT = 16
 
 
 # -- products -------------------------------------------------------------------------------
-
-
-@handles(np.outer)
-def _outer(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
-    """np.outer: both flattened, every product."""
-    left, right = _array(tracing, a).ravel(), _array(tracing, b).ravel()
-    return np.multiply(left[:, None], right[None, :], **_options(out=out))
 
 
 @handles(np.inner)
@@ -77,38 +70,7 @@ def _cross(
     return whole if last else np.moveaxis(whole, -1, axisc)
 
 
-@handles(np.polyval)
-def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
-    """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""
-    if isinstance(p, TracedArray):
-        raise Unsupported("unsupported-argument", "np.polyval", "an array of coefficients")
-    value: Any = _array(tracing, x)
-    total = np.zeros_like(value)
-    for coefficient in np.asarray(p):
-        total = total * value + coefficient
-    return total
-
-
 # -- comparisons and choices ----------------------------------------------------------------
-
-
-@handles(np.isclose)
-def _isclose(
-    tracing: Tracing, a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8,
-    equal_nan: Any = False,
-) -> Any:  # fmt: skip
-    """np.isclose: |a - b| <= atol + rtol |b| where b is finite, or a == b."""
-    x: Any = a if type(a) in (int, float) else _array(tracing, a)
-    y: Any = b if type(b) in (int, float) else _array(tracing, b)
-    if type(y) is int:
-        y = float(y)
-    elif isinstance(y, TracedArray) and y.dtype.kind not in "fc":
-        y = y.astype(np.float64)
-    near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y)
-    result = near | (x == y)
-    if equal_nan:
-        result = result | (np.isnan(x) & np.isnan(y))
-    return result
 
 
 @handles(np.allclose)
@@ -335,49 +297,3 @@ def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
 
 
 # -- axes -----------------------------------------------------------------------------------
-
-
-@handles(np.append)
-def _append(tracing: Tracing, arr: Any, values: Any, axis: Any = None) -> Any:
-    """np.append."""
-    left, right = _array(tracing, arr), _array(tracing, values)
-    if axis is None:
-        left, right, axis = left.ravel(), right.ravel(), 0
-    return np.concatenate([left, right], axis=axis)
-
-
-@handles(np.rot90)
-def _rot90(tracing: Tracing, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
-    """np.rot90: flips and a transpose, all of them views."""
-    x: Any = _array(tracing, m)
-    first, second = (normal_axis(axis, x.ndim) for axis in axes)
-    if first == second:
-        raise ValueError("Axes must be different.")
-    turns = int(k) % 4
-    if turns == 0:
-        return x[:]
-    if turns == 2:
-        return np.flip(np.flip(x, first), second)
-    order = list(range(x.ndim))
-    order[first], order[second] = second, first
-    if turns == 1:
-        return np.transpose(np.flip(x, second), order)
-    return np.flip(np.transpose(x, order), second)
-
-
-@handles(np.trapezoid)
-def _trapezoid(tracing: Tracing, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
-    """np.trapezoid: the sum of the areas between neighbours."""
-    value: Any = _array(tracing, y)
-    place = normal_axis(axis, value.ndim)
-    if x is None:
-        width: Any = dx
-    else:
-        points: Any = _array(tracing, x)
-        if points.ndim == 1:
-            width = np.diff(points)[(slice(None), *(None,) * (value.ndim - place - 1))]
-        else:
-            width = np.diff(points, axis=place)
-    lead = (slice(None),) * place
-    right, left = value[(*lead, slice(1, None))], value[(*lead, slice(None, -1))]
-    return (width * (right + left) / 2.0).sum(axis=place)

@@ -12,22 +12,6 @@ from fuser.numpy_functions.array_functions import _array
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.trace_state import Tracing
 
-
-@handles(np.apply_over_axes)
-def _apply_over_axes(tracing: Tracing, func: Any, a: Any, axes: Any) -> Any:
-    """np.apply_over_axes: a function of an array and an axis, axis by axis."""
-    value: Any = _array(tracing, a)
-    rank = value.ndim
-    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
-        place = rank + axis if axis < 0 else axis
-        found: Any = _array(tracing, func(value, place))
-        found = found if found.ndim == value.ndim else np.expand_dims(found, place)
-        if found.ndim != value.ndim:
-            raise ValueError("function is not returning an array of the correct shape")
-        value = found
-    return value
-
-
 #: Functions of a row that give a number, which take an axis: what they give for each row.
 _OF_ROWS = frozenset(
     [np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.any, np.all,

@@ -317,20 +317,6 @@ def _count_nonzero(
     return reduce(tracing, "sum", truth, axis, whole, **options)
 
 
-def _ptp(
-    tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False
-) -> Any:
-    """np.ptp: the largest minus the smallest."""
-    x = as_traced(tracing, a)
-    if out is not None:
-        raise Unsupported("unsupported-argument", "np.ptp", "out=")
-    ends = [
-        reduce(tracing, name, x, axis, x.dtype, keepdims=keepdims, function=name)
-        for name in ("max", "min")
-    ]
-    return tracing.apply_ufunc(np.subtract, "__call__", ends, {})
-
-
 def _norm(
     tracing: Tracing, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Any:
@@ -425,7 +411,7 @@ HANDLERS.update(
         np.min: _EXTREME["min"], np.amax: _EXTREME["max"], np.amin: _EXTREME["min"],
         np.any: of_selections(_truth("max")), np.all: of_selections(_truth("min")),
         np.argmax: _place("argmax"),
-        np.argmin: _place("argmin"), np.count_nonzero: of_selections(_count_nonzero), np.ptp: _ptp,
+        np.argmin: _place("argmin"), np.count_nonzero: of_selections(_count_nonzero),
         np.linalg.norm: _norm, np.dot: _dot,
     }
 )  # fmt: skip

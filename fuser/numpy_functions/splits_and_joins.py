@@ -11,11 +11,10 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.ir import infer
 from fuser.ir.attributes import Axis
-from fuser.ir.function_table import HANDLERS, handles
+from fuser.ir.function_table import handles
 from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast, Reshape
 from fuser.numpy_functions.array_functions import _array, _refuse, _sequence, result_type
-from fuser.numpy_functions.view_functions import expand_dims
 from fuser.tracing import boxes
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.trace_state import Tracing
@@ -59,31 +58,6 @@ def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any
         if length % int(indices_or_sections):
             raise Unsupported("unsupported-argument", "np.array_split", "parts that are not equal")
     return _parts(tracing, ary, indices_or_sections, axis)
-
-
-@handles(np.hsplit)
-def _hsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
-    """np.hsplit."""
-    if not (rank := _array(tracing, ary).ndim):
-        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    axis = 0 if rank == 1 else 1
-    return _parts(tracing, ary, indices_or_sections, axis)
-
-
-@handles(np.vsplit)
-def _vsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
-    """np.vsplit."""
-    if _array(tracing, ary).ndim < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return _parts(tracing, ary, indices_or_sections, 0)
-
-
-@handles(np.dsplit)
-def _dsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
-    """np.dsplit."""
-    if _array(tracing, ary).ndim < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return _parts(tracing, ary, indices_or_sections, 2)
 
 
 @handles(np.concatenate)
@@ -135,37 +109,9 @@ def _same_beside(tracing: Tracing, operands: Sequence[TracedArray], place: int) 
 def _stack(tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, **options: Any) -> Any:
     """np.stack."""
     operands = [_array(tracing, a) for a in arrays]
-    expanded = [expand_dims(tracing, a, normal_axis(axis, a.ndim + 1)) for a in operands]
-    place = normal_axis(axis, operands[0].ndim + 1)
-    return _concatenate(tracing, expanded, place, out, **options)
-
-
-@handles(np.hstack)
-def _hstack(tracing: Tracing, tup: Any, **options: Any) -> Any:
-    """np.hstack."""
-    operands = [a if a.ndim else a[None] for a in (_array(tracing, a) for a in tup)]
-    return _concatenate(tracing, operands, 0 if operands[0].ndim == 1 else 1, **options)
-
-
-@handles(np.vstack)
-def _vstack(tracing: Tracing, tup: Any, **options: Any) -> Any:
-    """np.vstack."""
-    at_least_2d = HANDLERS[np.atleast_2d]
-    return _concatenate(tracing, [at_least_2d(tracing, a) for a in tup], 0, **options)
-
-
-@handles(np.dstack)
-def _dstack(tracing: Tracing, tup: Any) -> Any:
-    """np.dstack."""
-    at_least_3d = HANDLERS[np.atleast_3d]
-    return _concatenate(tracing, [at_least_3d(tracing, a) for a in tup], 2)
-
-
-@handles(np.column_stack)
-def _column_stack(tracing: Tracing, tup: Any) -> Any:
-    """np.column_stack."""
-    operands = [_array(tracing, a) for a in tup]
-    return _concatenate(tracing, [a[:, None] if a.ndim == 1 else a for a in operands], 1)
+    places = [normal_axis(axis, a.ndim + 1) for a in operands]
+    expanded = [np.expand_dims(a, place) for a, place in zip(operands, places, strict=True)]
+    return _concatenate(tracing, expanded, places[0], out, **options)
 
 
 @handles(np.roll)

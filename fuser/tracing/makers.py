@@ -147,21 +147,30 @@ def _asarray(
     return np.asarray(a, dtype=dtype, order=order, **options)
 
 
-def _array(tracing: Tracing, object: Any, dtype: Any = None, **options: Any) -> Any:
+def _array(
+    tracing: Tracing, object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K",
+    subok: bool = False, ndmin: int = 0, like: Any = None,
+) -> Any:  # fmt: skip
     """np.array: a copy of a traced array, or traced values of one shape put together."""
     from fuser.tracing import sequences
 
-    copy = options.get("copy", True)
-    plain = not _given({k: v for k, v in options.items() if k != "copy"})
-    if plain and copy is None and isinstance(object, TracedArray) and not object.generic:
-        return _asarray(tracing, object, dtype)
-    plain = plain and copy is True
-    if plain and isinstance(object, TracedArray):
-        wanted = object.dtype if dtype is None else infer.dtype_of(dtype)
-        return tracing.wrap(tracing.own(object.node, wanted, "K"))
-    if plain and sequences.has_traced(object):
-        return sequences.put_together(tracing, object, dtype)
-    return np.array(object, dtype=dtype, **options)
+    alone = isinstance(object, TracedArray)
+    usual = order in (None, "K") or (alone and copy is True and order in ("C", "F"))
+    itself = alone and not object.generic and dtype in (None, object.dtype)
+    usual = usual and like is None and (copy is True or copy is None or itself)
+    if not usual or not (alone or sequences.has_traced(object)):
+        given = {} if like is None else {"like": like}
+        return np.array(
+            object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given
+        )
+    if not alone:
+        made = sequences.put_together(tracing, object, dtype)
+    elif copy is True:
+        whole = object if dtype is None else object.astype(dtype, copy=False)
+        made = tracing.wrap(whole.copy("K" if order is None else order).node)
+    else:
+        made = _asarray(tracing, object, dtype)
+    return made[(None,) * (ndmin - made.ndim)] if made.ndim < ndmin else made
 
 
 def _given(options: Mapping[str, Any]) -> bool:

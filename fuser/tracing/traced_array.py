@@ -254,8 +254,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Axes in another order."""
         from fuser.tracing.indices import integer
 
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-            axes = tuple(axes[0] or ())
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list, np.ndarray))):
+            axes = () if axes[0] is None else tuple(axes[0])
         order = [integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
         order = [axis + self.ndim if axis < 0 else axis for axis in order]
         if sorted(order) != list(range(self.ndim)):

@@ -185,3 +185,14 @@ def test_a_bool_is_no_length(make: Any) -> None:
     for _ in range(3):
         with pytest.raises(TypeError, match="integer"):
             fused(np.ones(3), True)
+
+
+@pytest.mark.parametrize("options", [
+    {"ndmin": 3}, {"order": "F"}, {"order": "C"}, {"subok": True, "copy": None, "ndmin": 1},
+    {"dtype": "f4", "ndmin": 3, "order": "F"}, {"copy": False},
+])  # fmt: skip
+def test_arrays_of_arrays_with_options(options: dict[str, Any]) -> None:
+    """Axes before the others, another memory order, the array itself where that is enough."""
+    fused = fuser.fuse(lambda x: np.array(x.T, **options) * 2, fallback="error")
+    assert_same(fused, np.arange(12.0).reshape(3, 4))
+    assert_same(fused, np.arange(10.0).reshape(5, 2))
