@@ -13,7 +13,7 @@ from fuser.base.protocols import is_a
 STABLE = frozenset(
     "numpy math cmath fuser cupy cupyx scipy builtins typing functools itertools operator "
     "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
-    "string types warnings".split()
+    "string types warnings array_api_compat".split()
 )
 #: Packages whose objects are never copied while a function is traced.
 UNCOPIED = STABLE | {"pandas"}

@@ -16,9 +16,14 @@ from fuser.base.packages import root
 from fuser.base.protocols import module_of, mro_of
 
 #: Module and name of the class of such arrays, and of ours that runs calls with them.
-LAZY = {"dask.array.core": ("Array", "fuser.dask.arrays")}
-#: Classes of values with labels, by package.
-LABELLED = {"pandas": ("Series", "DataFrame"), "xarray": ("DataArray",)}
+LAZY = {
+    "dask.array.core": ("Array", "fuser.dask.arrays"),
+    "dask.array._array_expr._collection": ("Array", "fuser.dask.arrays"),
+}
+#: Classes of values with labels, or of a library that computes in its own way, by package.
+LABELLED = {
+    "pandas": ("Series", "DataFrame"), "xarray": ("DataArray", "Dataset"), "torch": ("Tensor",),
+}  # fmt: skip
 
 
 def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | None:
@@ -43,7 +48,7 @@ def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | No
 
 
 def is_labelled(leaf: Any) -> bool:
-    """Whether an argument has labels; none of its code runs.
+    """Whether an argument has labels, or is a tensor; none of its code runs.
 
     Args:
         leaf: any argument.

@@ -1,9 +1,11 @@
-"""Arguments that wrap arrays: pandas' Series and DataFrames, xarray's DataArrays, np.memmap.
+"""Arguments that wrap arrays: of pandas and xarray, torch's tensors on the CPU, np.memmap.
 
 What labelled ones compute is more than NumPy's operations: labels are aligned, missing values
 skipped. Where a function is elementwise, and all labels are equal, it is just that; then kernels
 compute the values, and the labels are put on. What the function gives for the first two elements
-says of which class and dtype results are, and what they are called.
+says of which class and dtype results are, and what they are called. Where the values of a DataArray
+are Dask's, those of results are, too. Tensors of one shape are read in this way without a copy, and
+results are tensors.
 
 `np.memmap` is a subclass that adds a file to an array. Most results of its operations are plain
 arrays, but slices, copies and some others are of the subclass again. So the first call of a kind is
@@ -14,11 +16,13 @@ Everything else is left to the library, with a reason.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from fuser.backend import chosen
 from fuser.base import budget, notices, trees
@@ -26,6 +30,7 @@ from fuser.base.call_keys import leaf_names
 from fuser.base.errors import Unsupported
 from fuser.base.packages import root
 from fuser.base.protocols import module_of
+from fuser.calls import lazy_arrays
 from fuser.calls.lazy_arrays import is_labelled, is_mapped
 from fuser.calls.outputs import copied_into
 from fuser.calls.specialisation import Specialisation
@@ -156,7 +161,18 @@ def _refusal(function: Owner, structure: Any, leaves: Sequence[Any], found: str)
     names = leaf_names(function.__wrapped__, structure)
     name, leaf = next(pair for pair in zip(names, leaves, strict=True) if is_labelled(pair[1]))
     kind = f"{root(module_of(type(leaf)))} {type(leaf).__name__}"
-    return Unsupported("labelled-array", name, f"a {kind} {found}", "")
+    code = "unsupported-array" if _is_tensor(leaf) else "labelled-array"
+    return Unsupported(code, name, f"a {kind} {found}", "")
+
+
+def _is_tensor(leaf: Any) -> bool:
+    """Whether a wrapped argument is a tensor of torch's."""
+    return root(module_of(type(leaf))) == "torch"
+
+
+def _is_lazy(values: Any) -> bool:
+    """Whether values are computed later: by Dask."""
+    return lazy_arrays.caller([values]) is not None
 
 
 def _values(function: Owner, structure: Any, leaves: Sequence[Any]) -> list[Any]:
@@ -166,6 +182,8 @@ def _values(function: Owner, structure: Any, leaves: Sequence[Any]) -> list[Any]
         Unsupported: they differ, or an array cannot be had.
     """
     first: Any = next(leaf for leaf in leaves if is_labelled(leaf))
+    if any(is_labelled(leaf) and hasattr(leaf, "data_vars") for leaf in leaves):
+        raise _refusal(function, structure, leaves, "of several arrays")
     found = []
     for leaf in leaves:
         if not is_labelled(leaf):
@@ -174,21 +192,36 @@ def _values(function: Owner, structure: Any, leaves: Sequence[Any]) -> list[Any]
             found.append(leaf)
             continue
         if type(leaf) is not type(first) or not _same_labels(leaf, first):
-            raise _refusal(function, structure, leaves, "beside one with other labels")
+            other = "another shape" if _is_tensor(leaf) else "other labels"
+            raise _refusal(function, structure, leaves, f"beside one with {other}")
         if not _is_plain(leaf):
-            raise _refusal(function, structure, leaves, "of several dtypes, or none of NumPy's")
-        found.append(leaf.to_numpy())
+            found_here = (
+                "of one element, of gradients, or none that NumPy can read" if _is_tensor(leaf)
+                else "of several dtypes, or none of NumPy's"
+            )
+            raise _refusal(function, structure, leaves, found_here)
+        if _is_tensor(leaf):
+            found.append(leaf.numpy())
+        else:
+            found.append(leaf.data if hasattr(leaf, "dims") else leaf.to_numpy())
     return found
 
 
 def _dtypes(labelled: Any) -> list[Any]:
     """The dtypes of values: of each column, where there are columns."""
+    if _is_tensor(labelled):
+        return [labelled.numpy().dtype]
     return list(labelled.dtypes) if hasattr(labelled, "columns") else [labelled.dtype]
 
 
 def _is_plain(leaf: Any) -> bool:
     """Whether the values are one NumPy array of numbers."""
-    if hasattr(leaf, "dims") and type(leaf.data) is not np.ndarray:
+    if _is_tensor(leaf):
+        try:
+            return leaf.ndim > 0 and leaf.numpy().dtype.kind in "biuf"
+        except (RuntimeError, TypeError):  # of a device, of gradients, sparse, bfloat16
+            return False
+    if hasattr(leaf, "dims") and type(leaf.data) is not np.ndarray and not _is_lazy(leaf.data):
         return False
     dtypes = _dtypes(leaf)
     numbers = all(isinstance(each, np.dtype) and each.kind in "biuf" for each in dtypes)
@@ -199,6 +232,8 @@ def _same_labels(one: Any, other: Any) -> bool:
     """Whether two values of one class have the same labels, in the same order."""
     if one is other:
         return True
+    if _is_tensor(one):
+        return bool(one.shape == other.shape)
     if hasattr(one, "dims"):
         return bool(one.dims == other.dims and one.coords.identical(other.coords))
     if not (one.index is other.index or one.index.identical(other.index)):
@@ -212,7 +247,10 @@ def _few(function: Owner, structure: Any, leaves: Sequence[Any], values: list[An
     Raises:
         CannotRun, Unsupported: it is not elementwise, or not the same.
     """
-    found = _known(function, structure, values)
+    found = _known(function, structure, [
+        as_strided(np.zeros(1, each.dtype), each.shape, (0,) * each.ndim) if _is_lazy(each)
+        else each for each in values
+    ])  # fmt: skip
     trace, shape = found.trace, np.shape(next(v for v in values if np.ndim(v)))
     odd = _not_elementwise(trace.graph)
     if odd or trace.writes or not all(isinstance(leaf, OutNode) for leaf in trace.leaves):
@@ -232,7 +270,7 @@ def _few(function: Owner, structure: Any, leaves: Sequence[Any], values: list[An
     if len(samples) != len(trace.leaves) or any(len(n.shape) != len(shape)
                                                 for n in trace.graph.outputs):  # fmt: skip
         raise _refusal(function, structure, leaves, "whose results are not NumPy's")
-    if not any(leaf.attrs for leaf in leaves if is_labelled(leaf)):
+    if not any(getattr(leaf, "attrs", None) for leaf in leaves if is_labelled(leaf)):
         if len(tried) >= TRIED_LIMIT:
             tried.clear()
         tried[key] = few
@@ -243,6 +281,8 @@ def _title(leaf: Any) -> Any:
     """What names results: of a frame its columns, of which results have the same."""
     if hasattr(leaf, "columns"):
         return "frame"
+    if _is_tensor(leaf):
+        return "tensor"
     return repr(leaf.name), bool(leaf.attrs)
 
 
@@ -270,6 +310,8 @@ def _not_elementwise(graph: Graph) -> str:
 
 def _with_labels(values: Any, like: Any, sample: Any) -> Any:
     """Values with the labels of an argument, named as a result of the first elements is."""
+    if _is_tensor(like):
+        return sys.modules["torch"].from_numpy(values)
     if hasattr(like, "dims"):
         found = like.copy(data=values)
         found.name, found.attrs = sample.name, dict(sample.attrs)

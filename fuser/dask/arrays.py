@@ -28,7 +28,7 @@ from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
 from fuser.dask.blocks import Blocks
-from fuser.dask.optimization import with_kernels
+from fuser.dask.optimization import EXPRESSIONS, are_expressions, with_kernels
 from fuser.executor import CannotRun
 from fuser.ir import dims
 from fuser.ir.graph import Graph
@@ -94,6 +94,8 @@ def by_chunks(
         Unsupported: why that cannot be done.
     """
     name = function._name
+    if are_expressions():
+        raise Unsupported("lazy-array", name, EXPRESSIONS, "")
     stand_ins: dict[int, Any] = {}
     for leaf in leaves:
         if isinstance(leaf, da.Array):
@@ -192,15 +194,22 @@ def operation_by_operation(function: Owner, structure: Any, leaves: Sequence[Any
     Raises:
         FusionError: it has written into an argument.
     """
-    copies = [leaf.copy() if isinstance(leaf, da.Array) else leaf for leaf in leaves]
+    copies = [_another(leaf) if isinstance(leaf, da.Array) else leaf for leaf in leaves]
     args, kwargs = trees.unflatten(structure, copies)
     result = function.__wrapped__(*args, **kwargs)
     for leaf, copied in zip(leaves, copies, strict=True):
         if isinstance(leaf, da.Array) and copied.name != leaf.name:
             raise FusionError(Reason("lazy-write", function._name, "an argument is written into"))
+    if are_expressions():
+        return result
     given = [leaf for leaf in leaves if isinstance(leaf, da.Array)]
     nested, found = trees.flatten(result)
     return trees.unflatten(nested, optimized(found, given))
+
+
+def _another(array: Any) -> Any:
+    """The same array as another object, so that a write into it can be told."""
+    return type(array)(array.expr) if are_expressions() else array.copy()
 
 
 def optimized(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:

@@ -11,13 +11,19 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
+import dask.array as da
 from dask._task_spec import Task, TaskRef
 from dask.array.optimization import optimize as plain_optimize
 from dask.blockwise import Blockwise, blockwise_token, optimize_blockwise
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
+from fuser.base import notices
+from fuser.base.errors import Reason
 from fuser.dask.tasks import LEAST, ChunkTasks
+
+#: What is found where Dask plans its arrays as expressions.
+EXPRESSIONS = "an array of expressions (Dask's setting array.query-planning)"
 
 
 def optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
@@ -38,9 +44,20 @@ def optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def fused() -> Iterator[None]:
-    """Have Dask arrays that are computed inside run as fused kernels, one for each chunk."""
+    """Have Dask arrays that are computed inside run as fused kernels, one for each chunk.
+
+    Where Dask's arrays are expressions (its setting `array.query-planning`), which have no such
+    optimisation, they run as they are, and a FallbackWarning says so.
+    """
+    if are_expressions():
+        notices.record(Reason("lazy-array", "fuser.dask.fused", EXPRESSIONS), "warn")
     with dask.config.set(array_optimize=optimize):
         yield
+
+
+def are_expressions() -> bool:
+    """Whether Dask was imported with its setting `array.query-planning` switched on."""
+    return bool(da.array_expr_enabled()) if hasattr(da, "array_expr_enabled") else False
 
 
 def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:

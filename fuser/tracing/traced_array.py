@@ -180,6 +180,17 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Trace another NumPy function."""
         return self.tracing.apply_function(function, args, kwargs)
 
+    def __array_namespace__(self, *, api_version: Any = None) -> Any:
+        """NumPy, where an array of NumPy's says that its functions are.
+
+        Args:
+            api_version: as of `ndarray.__array_namespace__`.
+
+        Raises:
+            ValueError: NumPy does not know this version.
+        """
+        return np.empty(0).__array_namespace__(api_version=api_version)
+
     def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Trace a function of CuPy's that was reached past the names of the function."""
         return self.tracing.apply_kernel(kernel, args, kwargs)

@@ -143,3 +143,31 @@ def test_data_arrays() -> None:
     left = fuser.fuse(LEFT["mean"], fallback="allow")
     xr.testing.assert_allclose(left(given), LEFT["mean"](given))
     assert left.fallbacks[0].code == "labelled-array"
+
+
+def test_data_arrays_of_dask() -> None:
+    """Values stay lazy, and are kernels on chunks; labels are put on."""
+    xr = pytest.importorskip("xarray", reason="not installed: pip install xarray")
+    da = pytest.importorskip("dask.array", reason="not installed: pip install dask")
+    values = np.random.default_rng(6).random((20, 6))
+    array = xr.DataArray(values, dims=("t", "p"), coords={"t": np.arange(20)}, name="n")
+    fused = fuser.fuse(lambda x: np.exp(x) * 2 + 1, fallback="allow")
+    found = fused(array.chunk({"t": 7}))
+    assert isinstance(found.data, da.Array)
+    assert found.chunks == ((7, 7, 6), (6,))
+    xr.testing.assert_allclose(found, np.exp(array) * 2 + 1)
+    assert found.name == (np.exp(array) * 2 + 1).name
+    assert fused.fallbacks == []
+    means = fuser.fuse(lambda x: x - x.mean(), fallback="allow")
+    xr.testing.assert_allclose(means(array.chunk({"t": 7})), array - array.mean())
+    assert means.fallbacks[0].code == "labelled-array"
+
+
+def test_data_sets() -> None:
+    """Of several arrays: xarray runs the function, and the reason says so."""
+    xr = pytest.importorskip("xarray", reason="not installed: pip install xarray")
+    data = xr.Dataset({"u": ("t", np.arange(4.0)), "v": ("t", np.ones(4))})
+    fused = fuser.fuse(lambda x: x * 2 + 1, fallback="allow")
+    xr.testing.assert_identical(fused(data), data * 2 + 1)
+    assert fused.fallbacks[0].code == "labelled-array"
+    assert "several arrays" in str(fused.fallbacks[0])

@@ -73,3 +73,53 @@ def test_out_may_be_mapped(mapped: Any) -> None:
     """Results are copied into it."""
     fuser.fuse(FUSED["elementwise"], fallback="allow")(X, out=mapped)
     np.testing.assert_allclose(mapped, np.exp(X) * 2 + 1)
+
+
+TENSORS: dict[str, Any] = {
+    "elementwise": lambda x: np.exp(x) * 2 + 1,
+    "operators": lambda x: (x * 2 - 1) ** 2 / (x + 1),
+    "comparison": lambda x: (x > 0.5) & (x < 0.9),
+    "two": lambda x: (x * 2, [x - 1]),
+}
+LEFT_TENSORS: dict[str, Any] = {
+    "sum": lambda x: x.sum() + 1,
+    "where": lambda x: np.where(x > 0.5, x, 0),  # NumPy's array
+    "its method": lambda x: x.sigmoid() * 2,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+@pytest.mark.parametrize("name", TENSORS | LEFT_TENSORS)
+def test_tensors(name: str, dtype: str) -> None:
+    """Results are torch's, of its dtype; what is not NumPy's is left to torch."""
+    torch = pytest.importorskip("torch", reason="not installed: pip install torch")
+    function = (TENSORS | LEFT_TENSORS)[name]
+    fused = fuser.fuse(function, fallback="allow")
+    for shift in range(3):
+        x = torch.from_numpy((X * (100 if dtype == "int32" else 1) + shift).astype(dtype))
+        found, wanted = (fuser.base.trees.flatten(f(x))[1] for f in (fused, function))
+        for one, other in zip(found, wanted, strict=True):
+            assert type(one) is type(other)
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    if name in LEFT_TENSORS:
+        assert fused.fallbacks
+    elif dtype != "int32":
+        assert fused.fallbacks == []
+
+
+def test_tensors_are_not_copied() -> None:
+    """What is written into one shows; those of gradients and other shapes are left, and named."""
+    torch = pytest.importorskip("torch", reason="not installed: pip install torch")
+    fused = fuser.fuse(lambda x, y: np.exp(x) * y, fallback="allow")
+    x, y = torch.rand(7), torch.rand(7)
+    fused(x, y)
+    x[:] = 0
+    np.testing.assert_allclose(fused(x, y), y)
+    assert fused.fallbacks == []
+    fused(x, torch.rand(3, 7))
+    assert "another shape" in str(fused.fallbacks[-1])
+    plain = fuser.fuse(lambda x: x * 2 + 1, fallback="allow")
+    assert plain(torch.rand(7, requires_grad=True)).requires_grad
+    assert plain.fallbacks[0].code == "unsupported-array"
+    assert "gradients" in str(plain.fallbacks[0])

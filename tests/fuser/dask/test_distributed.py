@@ -44,6 +44,14 @@ def dies_once(block):
     return block
 
 
+def fails_once(block):
+    """The first call raises; it is tried again."""
+    if not os.path.exists(FLAG + ".failed"):
+        open(FLAG + ".failed", "w").close()
+        raise OSError("once")
+    return gelu(block)
+
+
 def check(name, found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     print(name)
@@ -70,6 +78,10 @@ def main():
         dying = gelu(x.map_blocks(dies_once, dtype="float64", meta=X[:0]))
         check("a worker that died", dying.compute(), gelu(X))
         check("after it", gelu(x + 1).compute(), gelu(X + 1))
+        failing = x.map_blocks(fails_once, dtype="float64", meta=X[:0])
+        check("a retry", failing.compute(retries=2), gelu(X))
+        client.restart()
+        check("a restart", centred(x).compute(), (X - X.mean(0)) / X.std(0))
 
 
 if __name__ == "__main__":
@@ -77,7 +89,7 @@ if __name__ == "__main__":
 '''
 DONE = (
     "arrays", "map_blocks", "submit", "scatter", "reductions", "persist", "fused", "threads 1 1",
-    "a worker that died", "after it",
+    "a worker that died", "after it", "a retry", "a restart",
 )  # fmt: skip
 
 
@@ -95,3 +107,4 @@ def test_a_cluster(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == list(DONE)
     assert (tmp_path / "died").exists()
+    assert (tmp_path / "died.failed").exists()

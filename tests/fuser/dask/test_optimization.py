@@ -121,3 +121,29 @@ def test_import_fuser_does_not_import_dask() -> None:
         "fuser.dask.optimize; print('dask' in sys.modules)"
     )
     assert said("-c", code).split() == ["False", "False", "True"]
+
+
+def test_arrays_of_expressions() -> None:
+    """Dask's setting for them is read once in a process: Dask runs all of it, and it is said."""
+    code = """
+import warnings
+import dask
+dask.config.set({"array.query-planning": True})
+import dask.array as da, numpy as np, fuser
+x = da.from_array(np.arange(12.0), chunks=5)
+if not getattr(da, "array_expr_enabled", bool)():
+    print("not in this version"); raise SystemExit
+fused = fuser.fuse(lambda a: np.exp(a) * 2 + 1, fallback="allow")
+lazy = fused(x)
+print(np.allclose(lazy.compute(), np.exp(np.arange(12.0)) * 2 + 1), lazy.chunks == x.chunks)
+print(fused.fallbacks[0].code, "query-planning" in str(fused.fallbacks[0]))
+with warnings.catch_warnings(record=True) as found, fuser.dask.fused():
+    warnings.simplefilter("always")
+    print((x * 2 + 1).sum().compute())
+print([each.category.__name__ for each in found if "array.query-planning" in str(each.message)])
+"""
+    told = said("-c", code)
+    if "not in this version" not in told:
+        assert told.splitlines() == [
+            "True True", "lazy-array True", "144.0", "['FallbackWarning']"
+        ]

@@ -1,0 +1,56 @@
+"""Functions written for the Array API: the namespace is asked of an argument."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+
+X = np.random.default_rng(4).random((5, 4))
+
+
+def standardised(x: Any) -> Any:
+    """Names of the standard that NumPy has since version 2."""
+    xp = x.__array_namespace__()
+    centred = x - xp.mean(x, axis=0, keepdims=True)
+    return xp.concat([centred / xp.std(x, axis=0, keepdims=True), xp.astype(x, xp.float64)], axis=1)
+
+
+FUNCTIONS = {
+    "standardised": standardised,
+    "elementwise": lambda x: x.__array_namespace__().exp(x) * 2 + 1,
+    "version": lambda x: x.__array_namespace__(api_version="2024.12").acos(x),
+    "permuted": lambda x: x.__array_namespace__().permute_dims(x, (1, 0)) * x.mT,
+    "twice": lambda x: (x * 2).__array_namespace__().pow(x, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_namespace_of_a_stand_in_is_numpys(name: str) -> None:
+    """So what is called by it is fused."""
+    fused = fuser.fuse(FUNCTIONS[name], fallback="error")
+    for values in (X, X[::-1], X.astype("float32")):
+        found = fused(values)
+        np.testing.assert_allclose(found, FUNCTIONS[name](values), rtol=1e-6)
+        assert found.dtype == FUNCTIONS[name](values).dtype
+
+
+def test_a_version_that_numpy_does_not_know() -> None:
+    """NumPy's own exception."""
+    fused = fuser.fuse(lambda x: x.__array_namespace__(api_version="1999.1") and x + 1,
+                       fallback="allow")  # fmt: skip
+    with pytest.raises(ValueError, match="1999"):
+        fused(X)
+
+
+def test_array_api_compat() -> None:
+    """Its namespace for NumPy is NumPy's functions; the one that looks for it asks for types."""
+    xp = pytest.importorskip("array_api_compat.numpy", reason="not installed: pip install it")
+    import array_api_compat
+
+    fused = fuser.fuse(lambda x: xp.mean(xp.std(x, axis=0)) + xp.concat([x, x]))
+    np.testing.assert_allclose(fused(X), np.mean(np.std(X, axis=0)) + np.concat([X, X]))
+    assert fused.fallbacks == []
+    looks = fuser.fuse(lambda x: array_api_compat.array_namespace(x).exp(x) * 2, fallback="allow")
+    np.testing.assert_allclose(looks(X), np.exp(X) * 2)
