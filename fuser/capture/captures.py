@@ -136,14 +136,14 @@ class Slots:
 class Kinds:
     """The class of an object and its namespace, or what a class inherits from: it is not asked."""
 
-    def __init__(self, thing: Any) -> None:
-        """Look at `thing`."""
-        self.thing = thing
+    def __init__(self, thing: Any, kept: Any = None) -> None:
+        """Look at `thing`; keep an object whose address is compared."""
+        self.thing, self.kept = thing, kept
 
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
         if name == "__dict__":
-            return namespace_of(self.thing)
+            return id(namespace_of(self.thing))
         return type(self.thing) if name == "__class__" else told(self.thing, name)
 
 
@@ -499,7 +499,7 @@ class _Collector:
         namespace = namespace_of(thing)
         own = namespace if is_a(namespace, dict) and kind is not thing else None
         if own is not None and not known:
-            self._same(thing, "__dict__", own)  # another one may be put in its place
+            self._same(thing, "__dict__", id(own), own)  # another one may be put in its place
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
@@ -561,13 +561,13 @@ class _Collector:
                 if type(each) is abc.ABCMeta:
                     self._same(_Registered(), "token", abc.get_cache_token())
 
-    def _same(self, thing: Any, name: str, value: Any) -> None:
-        """Guard an attribute by identity, without looking further."""
+    def _same(self, thing: Any, name: str, value: Any, kept: Any = None) -> None:
+        """Guard an attribute by identity, or a number, without looking further; `kept` lives on."""
         owner = _Registered if type(thing) is _Registered else thing
         if (id(owner), name) not in self._guarded:
             self._guarded.add((id(owner), name))
-            scope = thing if type(thing) is _Registered else Kinds(thing)
-            self._add(NameGuard(scope, name, value, type(thing) is _Registered))
+            scope = thing if type(thing) is _Registered else Kinds(thing, kept)
+            self._add(NameGuard(scope, name, value, type(value) is int))
 
     def _within(self, thing: Any) -> None:
         """Guard the attributes of an object of a known package: arrays, and what it calls."""

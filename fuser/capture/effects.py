@@ -92,8 +92,7 @@ class Surroundings:
         for guard in self.guards:
             value = _value(guard.scope, guard.name)
             self._names.append((guard, value))
-            if type(guard.scope) is not Kinds:
-                self._keep(value, guard.name)
+            self._keep(value, guard.name)
         for thing in self._objects:
             if root(module_of(type(thing))) == "fuser":
                 continue  # a fused function, which may be compiled meanwhile
@@ -148,7 +147,9 @@ class Surroundings:
         changed = ""
         self.attributes = []
         for guard, before in self._names:
-            if _value(guard.scope, guard.name) is not before:
+            now = _value(guard.scope, guard.name)
+            same = type(now) is int and type(before) is int and now == before
+            if now is not before and not same:
                 changed = changed or guard.name
                 self._note(guard.scope, [guard.name])
                 _restore(guard, before)
@@ -251,7 +252,7 @@ def _restore(guard: NameGuard, value: Any) -> None:
         else:
             scope.cell_contents = value
     elif type(scope) is Kinds:
-        setattr(scope.thing, name, value)
+        setattr(scope.thing, name, scope.kept or value)
     elif type(scope) is Slots:
         if value is ABSENT:
             delattr(scope.thing, name)

@@ -49,6 +49,7 @@ DEFAULTS = {
     "__kwdefaults__": "the defaults of keywords are unchanged",
     "__code__": "the code of functions is unchanged",
     "__class__": "the classes of objects are unchanged",
+    "__dict__": "the namespaces of objects are theirs still",
     "__bases__": "what classes inherit from is unchanged",
     "token": "what abstract classes have registered is unchanged",
 }

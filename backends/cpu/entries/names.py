@@ -117,9 +117,10 @@ def _word(guard: captures.NameGuard) -> list[int] | None:
             return None
     else:
         return None
-    if ctypes.c_void_p.from_address(place).value != id(guard.expected):
+    expected = guard.expected if guard.name == "__dict__" else id(guard.expected)
+    if ctypes.c_void_p.from_address(place).value != expected:
         return None
-    return layout.words("GUARD", kind=layout.WORD, scope=place, name=0, expected=id(guard.expected))
+    return layout.words("GUARD", kind=layout.WORD, scope=place, name=0, expected=expected)
 
 
 def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
@@ -130,11 +131,6 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     if type(scope) is captures.Kinds and guard.name == "__bases__":
         kinds = type(scope.thing).__mro__[:-2]  # but type and object
         if any("__getattribute__" in vars(kind) for kind in kinds):
-            raise NotServed  # code of the user's
-        return layout.IN_OBJECT, scope.thing, guard.name
-    if type(scope) is captures.Kinds and guard.name == "__dict__":
-        kind: Any = type(scope.thing)
-        if kind.__getattribute__ is not object.__getattribute__:
             raise NotServed  # code of the user's
         return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is captures.Slots and _is_slot(scope.thing, guard.name):

@@ -416,3 +416,14 @@ def test_results_that_are_kept_are_asked_for_again() -> None:
             np.testing.assert_array_equal(fused(x), np.full(20_000, wanted))
     assert calls == [20_000, 20_000]
     assert not {reason.code for reason in fused.fallbacks} - {"impure"}  # while it was made
+
+
+def test_another_namespace_of_an_object() -> None:
+    """What the old one holds is no longer the object's."""
+    thing: Any = type("Thing", (), {})()
+    thing.k, thing.large = 2.0, np.ones(100_000)
+    fused = fuser.fuse(lambda x: x * thing.k, fallback="error")
+    for wanted in (2.0, 3.0, 4.0):
+        thing.__dict__ = {"k": wanted, "large": thing.large}
+        for _ in range(2):
+            np.testing.assert_array_equal(fused(ONES), np.full(3, wanted))
