@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fuser.base import budget
@@ -26,7 +26,7 @@ class Before:
     _FIELDS = (
         "reads decisions told_late equal guards value_guards reaches scalars written hazards "
         "externs repeatable picked "
-        "optional common in_order told"
+        "optional common in_order told raising"
     ).split()
 
     def __init__(self, tracing: Any, env: Mapping[str, Any]) -> None:
@@ -70,9 +70,14 @@ class Before:
 
     def put_back_calls(self) -> None:
         """Have no calls and numbers but those from before."""
-        asked = ("reads", "decisions", "told_late")
+        asked = ("reads", "decisions", "told_late", "raising")
         for name in (*asked, "scalars", "externs", "repeatable", "picked", "optional"):
             setattr(self._tracing, name, copy.copy(self._saved[name]))
+
+    def unused(self, used: Collection[int]) -> bool:
+        """Whether an operation since then may raise, and is none of those, by identity."""
+        made = self._tracing.raising.keys() - self._saved["raising"].keys()
+        return not made <= set(used)
 
     def node_of(self, storage: Storage) -> Node:
         """What some memory held; of a captured array, what it holds."""

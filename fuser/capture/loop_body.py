@@ -69,6 +69,8 @@ class Body:
             least = max(least, 1)
         self.leaving = loops.Leaving(going, tests, least, counted)
         self._check_lengths()
+        if self._before.unused(self._new):
+            raise NotALoop("an operation in it may raise, and nothing uses what it gives")
         inner = self._inner(calls)
         for slot, argument in zip(found.slots, self._arguments, strict=False):
             argument.storage.node = self._new[id(slot.storage.node)]
@@ -238,7 +240,7 @@ class Body:
             elif not spoken.isdisjoint(self._changing):
                 raise NotALoop("a length that changes has to be that of no array in it")
         inner.value_guards, inner.hazards, inner.written = {}, {}, {}
-        inner.in_order, inner.optional, inner.captured = {}, {}, {}
+        inner.in_order, inner.optional, inner.captured, inner.raising = {}, {}, {}, {}
         inner.told = {
             name: dims.symbol(symbol) * sign for symbol, (name, sign) in self._told.items()
         }

@@ -73,9 +73,11 @@ def trace_purely(
             raise
         error = refused
     known = around.held, around.further
+    from fuser.capture.namespace import compares_arrays
+
     try:
         around.held, around.further = guards_of_contents(around.guards, name), []
-        if around.names.isdisjoint(_UNSEEN):
+        if around.names.isdisjoint(_UNSEEN) and not compares_arrays(function):
             made = _trace_named(function, structure, leaves, name, around, False, told)
             if not made[0].writes:  # into arguments: NumPy would have read what is there before
                 return made

@@ -68,6 +68,8 @@ def finish(tracing: Tracing, result: Any) -> Trace:
 
         drop_unneeded(tracing, nodes, _lengths_told(leaves, writes))
     nodes.extend(_unused(tracing, nodes))
+    used = set(map(id, walk(nodes)))
+    nodes.extend(node for node in tracing.raising.values() if id(node) not in used)
     nodes.extend(_telling(tracing, nodes, leaves, writes))
     return canonical(tracing, structure, leaves, nodes, writes)
 
@@ -156,8 +158,10 @@ def _leaf(
         if is_a(leaf, slice):  # its parts are told apart by their values
             leaf = slice(*map(_plain, (leaf.start, leaf.stop, leaf.step)))
         leaf = plain_builtin(leaf)
-        known = id(leaf) in tracing.captured
-        return OutStatic(leaf, fresh=is_a(leaf, np.ndarray) and not known)
+        fresh = is_a(leaf, np.ndarray) and id(leaf) not in tracing.captured
+        if fresh and not leaf.flags.writeable:  # `np.ones(3).imag`: a copy could be written into
+            raise Unsupported("array-conversion", "a result", "an array that is read-only")
+        return OutStatic(leaf, fresh=fresh)
     if place := _argument_of(tracing, leaf):
         if leaf.storage.reshapes:  # which may be a copy from before later writes
             tracing.note_read((place - 1,))

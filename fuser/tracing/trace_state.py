@@ -111,6 +111,8 @@ class Tracing(Lengths):
     """Calls between kernels, by text and operands: what they gave, once."""
     picked: dict[int, tuple[Node, Node, Node]] = field(default_factory=dict)
     """What was read at one place of each row: the rows, and the places; by `id` of the result."""
+    raising: dict[int, Node] = field(default_factory=dict)
+    """Operations that raise for some values: they run also where nothing uses what they give."""
     optional: dict[int, Node] = field(default_factory=dict)
     """Selections that cannot raise: they need not run where nothing reads them."""
     reads: dict[int, tuple[Node, Any]] = field(default_factory=dict)
@@ -228,6 +230,8 @@ class Tracing(Lengths):
         else:
             shape = self.broadcast(name, payload.shapes(shapes))
         made = intern_node(row, tuple(args), shape, dtype, payload)
+        if dtype.kind in row.raises and not row.gathers:
+            self.raising[id(made)] = made
         line = self.lines.get(id(made))
         if line is None:
             line = self.lines[id(made)] = user_line()
