@@ -354,7 +354,7 @@ def _integers(program: Program) -> frozenset[str]:
 
 
 def has_short_way(call: Call, program: Program) -> bool:
-    """Whether calls like this one have a short way: every output is an array of its own."""
+    """Whether calls like this one have a short way: every result is an array of its own."""
     trace = call.specialisation.trace
     if program.checked or not (trace.leaves or trace.writes or trace.stopped):
         return False
@@ -366,7 +366,8 @@ def has_short_way(call: Call, program: Program) -> bool:
            for place, _, _ in trace.writes):  # fmt: skip
         return False
     made = [name for step in program.steps for name in step.stored]
-    if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
+    given = [program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)]
+    if len(set(given)) < len(given) or not set(program.outputs) <= set(made):
         return False
     if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
         return False

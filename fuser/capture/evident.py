@@ -33,6 +33,9 @@ BUILTINS = frozenset(
 #: What NumPy has beside universal, dispatched functions and numbers that is always the same.
 _NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
 
+#: NumPy's makers of arrays whose elements are whatever the memory held.
+_EMPTY = ("empty", "empty_like")
+
 
 def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bool:
     """Whether a function's code alone shows that a second trace would be the same.
@@ -44,7 +47,8 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
     Args:
         function: what is traced.
         leaves: its arguments.
-        arrays: it may reach arrays by name, of which something else keeps track.
+        arrays: it may reach arrays by name, of which something else keeps track, and make arrays
+            that hold nothing yet.
     """
     if not all(is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
         return False
@@ -75,7 +79,7 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
                 reached.append(current.__globals__[name])
                 if hasattr(np, name) and not _is_known_name(name):  # it may be NumPy's that is read
                     return False
-            elif not _is_known_name(name):
+            elif not (_is_known_name(name) or (arrays and name in _EMPTY)):
                 return False
         for value in reached:
             if type(value) is FunctionType and value.__module__ != "fuser.functional":

@@ -141,3 +141,20 @@ def test_writes_into_one_argument_keep_their_order() -> None:
         edges(x, y, w)
         fused(x, mine, w)
         assert np.array_equal(mine, y)
+
+
+def test_one_value_goes_to_several_arguments() -> None:
+    """A value that is written twice, and is no result, takes the short way."""
+
+    def cleared(x: Any, y: Any) -> None:
+        last = np.sort(x)[-1]
+        x[0] = y[0] = y[-1] = last * 0.5
+
+    fused = fuser.fuse(cleared, fallback="allow")
+    for turn in range(5):
+        given = CHANCE.standard_normal((2, 7)) + turn
+        own = given.copy()
+        cleared(*given)
+        fused(*own)
+        np.testing.assert_array_equal(own, given)
+    assert [type(ready) for ready in fused._ready.values()] == [ReadyProgram]

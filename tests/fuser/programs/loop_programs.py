@@ -225,6 +225,25 @@ def by_a_helper(a: Any, b: Any, n: int) -> Any:
     return a
 
 
+def relax(a: Any, b: Any) -> None:
+    """A loop of its own over a new array, and one value at several places, for `by_two_loops`."""
+    old = np.empty_like(a)
+    for _ in range(3):
+        old = a.copy()
+        a[1:-1] = 0.5 * (old[2:] + old[:-2]) + b[1:-1]
+        a[0] = a[1]
+
+
+def by_two_loops(a: Any, b: Any, n: int) -> Any:
+    """The body calls a function that writes into its argument, in a loop of its own."""
+    for _ in range(n):
+        c = b * a
+        relax(a, c)
+        b[1:-1] = b[1:-1] * 0.5 + a[1:-1]
+        a[0] = b[0] = b[-1] = 0
+    return b
+
+
 def global_weights(a: Any, b: Any, n: int) -> Any:
     """The body reads a global array."""
     for _ in range(n):
@@ -424,7 +443,7 @@ REGIONS: tuple[Callable[..., Any], ...] = (
     jacobi, heat, in_its_own_place, swapped, three_in_a_ring, new_each_time, history, last_value,
     index_as_number, index_read_afterwards, backwards, number_carried, whole_number_carried,
     accumulated, grows_a_type, of_booleans, nested, one_after_the_other, view_from_before,
-    augmented, out_given, by_a_helper, global_weights, products, decided_by_a_flag,
+    augmented, out_given, by_a_helper, by_two_loops, global_weights, products, decided_by_a_flag,
     other_dtype_written, same_array_twice, sorted_each_time, by_length, stated, invariants,
     nested_by_the_outer_index, conjugate_gradients,
 )  # fmt: skip
