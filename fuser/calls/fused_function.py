@@ -318,7 +318,7 @@ class FusedFunction(_Base[P, Result]):
                 self._shorten(stopped, structure, leaves, args, names, out)
             if frame is None and type(error) is CannotRun and error.lasting:
                 self._note(args, None, reason, kwargs if out is None else None)
-        except running.ReadOnlyError:
+        except (running.ReadOnlyError, running.OutOfRangeError):
             if out is not None:
                 raise
         except (ShapeError, OverflowError) as error:
@@ -326,7 +326,7 @@ class FusedFunction(_Base[P, Result]):
                 self._note(args, error, None)
             raise
         # No exception of ours is handled any more: the plain function must not meet one.
-        if reason is None:  # it raises itself where it writes into what is read-only
+        if reason is None:  # it raises itself, after what it writes before that
             return self.__wrapped__(*args, **kwargs)
         if frame is not None:
             return _run_frame(self, *frame, args, kwargs, out)

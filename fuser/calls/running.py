@@ -31,6 +31,10 @@ class ReadOnlyError(ValueError):
     """
 
 
+class OutOfRangeError(OverflowError):
+    """A Python integer does not fit the dtype that it meets; the same as `ReadOnlyError` says."""
+
+
 def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) -> Any:
     """Compute the outputs of one call and put them together.
 
@@ -44,6 +48,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
         CannotRun, Unsupported: the plain function has to be run.
         PatternMiss: the specialisation does not hold after all.
         ReadOnlyError: an argument cannot be written into.
+        OutOfRangeError: a number does not fit, and the function writes or calls before it meets it.
     """
     trace, spec = call.specialisation.trace, call.specialisation.spec
     targets = targets_of(trace, out, call.sizes)
@@ -61,21 +66,26 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
             given[output] = array[region.slices(call.sizes)]
         else:  # of a length that is told by a function between kernels
             later.append((array, region, output))
-    if spec is None:
-        results = _interpreted(call, given)
-    elif not isinstance(spec, KernelSpec):
-        from fuser.programs import partition, run
+    try:
+        if spec is None:
+            results = _interpreted(call, given)
+        elif not isinstance(spec, KernelSpec):
+            from fuser.programs import partition, run
 
-        check = call.specialisation.check_late
-        partition.count_breaks(spec)
-        learned: dict[str, Any] = {}
-        results = run.execute(
-            spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds,
-            paused=paused,
-        )
-        call.learn(learned)
-    else:
-        results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+            check = call.specialisation.check_late
+            partition.count_breaks(spec)
+            learned: dict[str, Any] = {}
+            results = run.execute(
+                spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds,
+                paused=paused,
+            )
+            call.learn(learned)
+        else:
+            results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+    except OverflowError as error:  # nothing has been launched
+        if trace.writes or not isinstance(spec, KernelSpec):
+            raise OutOfRangeError(*error.args) from None
+        raise
     if trace.stopped is not None:
         call.specialisation.stops += 1
         raise CannotRun(trace.stopped, lasting=False, call=call)
