@@ -171,12 +171,6 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return tracing.wrap(node, not node.shape)
 
 
-@handles(np.fix)
-def _fix(tracing: Tracing, x: Any, out: Any = None) -> Any:
-    """np.fix: towards zero."""
-    return tracing.apply_ufunc(np.trunc, "__call__", (x,), {"out": out})
-
-
 @handles(np.nan_to_num)
 def _nan_to_num(
     tracing: Tracing, x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
@@ -221,12 +215,6 @@ def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) 
             raise TypeError("invalid entry in condlist: should be boolean ndarray")
         node = tracing.node("where", [mask.node, tracing.operand_node(choice, dtype), node])
     return tracing.wrap(tracing.own(node, dtype, "C") if len(node.shape) > 1 else node)
-
-
-@handles(np.real)
-def _real(tracing: Tracing, val: Any) -> Any:
-    """Real parts; a real array itself."""
-    return _array(tracing, val).real
 
 
 @handles(np.imag)
@@ -290,6 +278,18 @@ def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: 
     return found
 
 
+@handles(np.astype)
+def _astype(
+    tracing: Tracing, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None
+) -> Any:
+    """np.astype: of arrays alone."""
+    _refuse("astype", device=device)
+    array = _array(tracing, x)
+    if array.generic:
+        raise Unsupported("unsupported-argument", "np.astype", "a scalar")
+    return array.astype(dtype, copy=copy)
+
+
 #: Kinds of numbers, each of which NumPy takes for those after it.
 _KINDS = "bifc"
 
@@ -329,15 +329,3 @@ def _can_cast(tracing: Tracing, from_: Any, to: Any, casting: str = "safe") -> A
     """np.can_cast."""
     source = from_.dtype if isinstance(from_, TracedArray) else from_
     return np.can_cast(source, to, casting)  # type: ignore[arg-type]
-
-
-@handles(np.iscomplexobj)
-def _iscomplexobj(tracing: Tracing, x: Any) -> bool:
-    """By the dtype."""
-    return isinstance(x, TracedArray) and x.dtype.kind == "c"
-
-
-@handles(np.isrealobj)
-def _isrealobj(tracing: Tracing, x: Any) -> bool:
-    """By the dtype."""
-    return not _iscomplexobj(tracing, x)

@@ -42,6 +42,15 @@ def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
     return np.dot(_array(tracing, a).ravel().conj(), _array(tracing, b).ravel())
 
 
+@handles(np.linalg.vecdot)
+def _vecdot(tracing: Tracing, x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
+    """np.linalg.vecdot."""
+    sides: list[Any] = [_array(tracing, value) for value in (x1, x2)]
+    if axis != -1:
+        sides = [np.moveaxis(value, axis, -1) for value in sides]
+    return np.vecdot(*sides)
+
+
 @handles(np.cross)
 def _cross(
     tracing: Tracing, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,

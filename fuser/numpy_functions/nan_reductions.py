@@ -21,24 +21,6 @@ def without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
     return np.where(mask, x.dtype.type(value), x), mask
 
 
-def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
-    """np.nansum and np.nanprod: NaN counts as the neutral element."""
-
-    def handler(
-        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        keepdims: Any = None, initial: Any = np._NoValue, where: Any = np._NoValue,
-    ) -> Any:  # fmt: skip
-        x, _ = without_nan(tracing, a, neutral)
-        rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
-        return function(x, axis=axis, **rest)
-
-    return handler
-
-
-HANDLERS[np.nansum] = _nan_additive(np.sum, 0)
-HANDLERS[np.nanprod] = _nan_additive(np.prod, 1)
-
-
 def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
     """np.nanmax and np.nanmin: NaN only where everything is NaN."""
 

@@ -14,38 +14,6 @@ from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_scalars import HostScalar
 
 
-@handles(np.transpose)
-def _transpose(tracing: Tracing, a: Any, axes: Any = None) -> Any:
-    """np.transpose."""
-    return _array(tracing, a).transpose(axes)
-
-
-@handles(np.swapaxes)
-def _swapaxes(tracing: Tracing, a: Any, axis1: Any, axis2: Any) -> Any:
-    """np.swapaxes."""
-    return _array(tracing, a).swapaxes(axis1, axis2)
-
-
-@handles(np.squeeze)
-def _squeeze(tracing: Tracing, a: Any, axis: Any = None) -> Any:
-    """np.squeeze."""
-    return _array(tracing, a).squeeze(axis)
-
-
-@handles(np.reshape)
-def _reshape(
-    tracing: Tracing, a: Any, shape: Any = None, order: str = "C", copy: Any = None
-) -> Any:
-    """np.reshape."""
-    return _array(tracing, a).reshape(shape, order=order, copy=copy)
-
-
-@handles(np.ravel)
-def _ravel(tracing: Tracing, a: Any, order: str = "C") -> Any:
-    """np.ravel."""
-    return _array(tracing, a).ravel(order)
-
-
 @handles(np.broadcast_to)
 def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False) -> Any:
     """np.broadcast_to."""
