@@ -71,14 +71,31 @@ def _like(value: Any, parts: list[Any]) -> Any:
     return parts if type(value) is list else tuple.__new__(type(value), parts)
 
 
-def changeable(tree: Any) -> Iterator[Any]:
-    """The lists and dicts in a tree that `flatten` takes: what may be changed in place."""
+#: Where a container is in a tree: an index or a key for each container around it.
+Path = tuple[Any, ...]
+
+
+def changeable(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The lists and dicts in a tree that `flatten` takes, outer ones first, and where they are."""
     kind = type(tree)
     if kind is list or kind is dict:
-        yield tree
+        yield path, tree
     if kind is tuple or kind is list or kind is dict or _is_named(tree):
-        for part in tree.values() if kind is dict else _parts(tree):
-            yield from changeable(part)
+        for key, part in tree.items() if kind is dict else enumerate(_parts(tree)):
+            yield from changeable(part, (*path, key))
+
+
+def put(tree: Any, path: Path, part: Any) -> Any:
+    """The tree with another part at a place; tuples on the way there are made anew."""
+    if not path:
+        return part
+    key, *rest = path
+    if type(tree) is list or type(tree) is dict:
+        tree[key] = put(tree[key], tuple(rest), part)
+        return tree
+    parts = [*_parts(tree)]
+    parts[key] = put(parts[key], tuple(rest), part)
+    return _like(tree, parts)
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:

@@ -329,6 +329,9 @@ class _Plan:
             error = Unsupported("side-effect", more[0][1], "it is assigned", "")
             error.attributes = tuple(more)
             raise error
+        kept = {id(thing) for _, thing in trees.changeable((args, kwargs))}
+        if any(id(thing) in kept for _, thing in trees.changeable(result)):
+            changed = "a list or a dict that it returns"
         found = [vars(thing).get(name, ABSENT) for thing, name in self.outputs]
         gone = [name for (_, name), value in zip(self.outputs, found, strict=True)
                 if value is ABSENT]  # fmt: skip

@@ -29,6 +29,8 @@ class Ready(Prepared):
         self._captured = dict(call.specialisation.captured)
         self._layouts = {name: _layout(array) for name, array in self._captured.items()}
         self._assembly = assemble(trace, self._captured, writes.direct)
+        if self._assembly.containers:
+            raise NotAssembled
         graph = trace.graph
         self._integers = tuple(graph.integer_arrays if graph.guards_of_integers else ())
         self._launch = launch.sequence.run, launch.kernel_count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -305,6 +306,10 @@ class FusedFunction(_Base[P, Result]):
         try:
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
+                whole: Any = (args, kwargs)
+                for place, path in call.specialisation.trace.given_back if out is None else ():
+                    given = functools.reduce(operator.getitem, path, whole)
+                    result = trees.put(result, place, given)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
                     if not short and out is None and is_brief(call):
@@ -467,10 +472,12 @@ class FusedFunction(_Base[P, Result]):
         Returns:
             Whether they do, or may.
         """
+        given = bool(call.specialisation.trace.given_back)
         try:
             with internal_errors("the short way of later calls"):
-                native = self._go_native(call, structure, leaves, names, out)
-                return native or self._get_ready(call, structure, leaves, args, names, out)
+                if self._go_native(call, structure, leaves, names, out):
+                    return True
+                return not given and self._get_ready(call, structure, leaves, args, names, out)
         except (CannotRun, Unsupported, CompileError) as error:  # later calls take the long way
             code = error.code if isinstance(error, CompileError) else error.reason.code
             counters.count(f"no-short-way.{code}")

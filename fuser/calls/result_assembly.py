@@ -17,7 +17,7 @@ from fuser.base import host_expressions
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import record
-from fuser.base.trees import Leaf
+from fuser.base.trees import Leaf, Path
 from fuser.capture import captures
 from fuser.ir import dims
 from fuser.ir.views import Chain
@@ -34,11 +34,13 @@ class Assembly:
         function: gives what the user's function returns.
         results: numbers of the graph outputs that it takes first.
         leaves: places of the arguments that it takes then.
+        containers: where the lists and dicts are that it takes last, among the arguments.
     """
 
     function: Callable[..., Any]
     results: tuple[int, ...]
     leaves: tuple[int, ...]
+    containers: tuple[Path, ...] = ()
 
 
 class NotAssembled(Exception):  # noqa: N818 - a signal: the long way does it
@@ -115,6 +117,7 @@ class _Text:
         self.scope |= {"same_value": captures.same_value, "type": type}
         self.results: dict[int, None] = {}
         self.leaves: dict[int, None] = {}
+        self.containers: dict[Path, None] = {}
         self.known: dict[str, str] = {}
 
     def finish(self, direct: Collection[int]) -> Assembly:
@@ -138,8 +141,9 @@ class _Text:
         """The function of these lines."""
         lengths = [f"{name} = {text}" for name, text in self.known.items()]
         names = [f"r{k}" for k in self.results] + [f"a{k}" for k in self.leaves]
+        names += [f"c{k}" for k in range(len(self.containers))]
         made = define("assembled", names, (*lengths, *lines), self.scope)
-        return Assembly(made, tuple(self.results), tuple(self.leaves))
+        return Assembly(made, tuple(self.results), tuple(self.leaves), tuple(self.containers))
 
     def constant(self, value: Any) -> str:
         """A name for an object."""
@@ -215,18 +219,22 @@ class _Text:
         copied = ".copy('K')" if type(leaf.value) is np.ndarray and leaf.fresh else ""
         return self.constant(leaf.value) + copied
 
-    def nested(self, structure: Any, leaves: list[str]) -> str:
+    def nested(self, structure: Any, leaves: list[str], path: Path = ()) -> str:
         """Results in their structure."""
         kind = type(structure)
         if kind is Leaf:
             return str(leaves[structure.index])
+        if (given := dict(self.trace.given_back).get(path)) is not None:
+            self.containers[given] = None
+            return f"c{list(self.containers).index(given)}"
         if kind is dict:
             pairs = [
-                f"{self.constant(key)}: {self.nested(part, leaves)}"
+                f"{self.constant(key)}: {self.nested(part, leaves, (*path, key))}"
                 for key, part in structure.items()
             ]
             return "{" + ", ".join(pairs) + "}"
-        parts = "".join(f"{self.nested(part, leaves)}, " for part in structure)
+        inner = (self.nested(part, leaves, (*path, k)) for k, part in enumerate(structure))
+        parts = "".join(f"{text}, " for text in inner)
         if kind is list:
             return f"[{parts}]"
         return f"({parts})" if kind is tuple else f"{self.constant(kind)}({parts})"

@@ -255,7 +255,7 @@ class Substitution:
             raise Unsupported("impure", name, f"it remembers arrays in a {type(found).__name__}")
         if not array and root(module_of(type(found))) not in STABLE:
             raise Unsupported("impure", name, f"it remembers a {type(found).__name__}")
-        self.tracing.given += changeable(found)
+        self.tracing.given += [(None, thing) for _, thing in changeable(found)]
         return self.value(found, self.numpy)
 
     def named(self, scope: dict[str, Any], name: str, value: Any, numpy: _Module) -> Any:

@@ -17,6 +17,7 @@ from fuser.base import budget
 from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed
+from fuser.base.trees import Path
 from fuser.base.unexpected import is_fault
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
@@ -177,7 +178,7 @@ def _trace_twice(
                 evident and is_straight(cast(FunctionType, function)),
             )
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
-            changed, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
+            undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
             fleeting = met and (met[0].tracing.captured or met[0].tracing.externs)
             if met:
                 from fuser.capture.decisions import stopped as read_before
@@ -186,7 +187,7 @@ def _trace_twice(
             if fleeting:
                 note_fleeting(raised)  # lengths that calls tell are not the arguments'
             if isinstance(raised, (ShapeError, OverflowError)):
-                if changed or begun:  # the plain function does that
+                if undone or begun:  # the plain function does that
                     told = f"{raised}, after it has written, or a loop that may raise"
                     raise Unsupported("not-traceable", name, told) from raised
             if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
@@ -196,8 +197,7 @@ def _trace_twice(
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         latest[:] = met
-        _check_identity(met[0], around, name)
-        return found
+        return changed(found, given_back=_given_back(met[0], around, name))
 
     try:
         with nullcontext() if evident else _watching(function, leaves):
@@ -253,19 +253,29 @@ def _check_unchanged(around: Surroundings, met: Substitution, name: str) -> None
         raise error
 
 
-def _check_identity(met: Substitution, around: Surroundings, name: str) -> None:
-    """Refuse results that are lists or dicts of the caller's: at later calls they would be copies.
+def _given_back(
+    met: Substitution, around: Surroundings, name: str
+) -> tuple[tuple[Path, Path], ...]:
+    """Where results are lists and dicts of the arguments, and which.
 
     Raises:
-        Unsupported: it returns such a one, or one of its own twice.
+        Unsupported: a result is another one that is there already, or one of its own twice.
     """
     tracing = met.tracing
-    known = {id(thing) for thing in (*tracing.given, *around.containers())}
-    for thing in tracing.returned:
-        if id(thing) in known or met.copies.original(thing) is not thing:
-            found = f"it returns a {type(thing).__name__} that is there already"
-            raise Unsupported("array-conversion", name, found, "")
-        known.add(id(thing))
+    known = dict[int, Path | None]((id(thing), None) for thing in around.containers())
+    known.update((id(thing), path) for path, thing in tracing.given)
+    found: list[tuple[Path, Path]] = []
+    for place, thing in tracing.returned:
+        if any(place[: len(outer)] == outer for outer, _ in found):
+            continue  # in one that is given back
+        path = known.setdefault(id(thing), ())
+        if path:
+            found.append((place, path))
+        elif path is None or met.copies.original(thing) is not thing:
+            shown = f"it returns a {type(thing).__name__} that is there already"
+            raise Unsupported("array-conversion", name, shown, "")
+        known[id(thing)] = path or None
+    return tuple(found)
 
 
 def _with_named(first: Trace, second: Trace, around: Surroundings, name: str) -> Trace:

@@ -377,7 +377,7 @@ def _trace(
         else:
             stand_ins.append(substitution.argument(leaf))
     args, kwargs = unflatten(tree, stand_ins)
-    tracing.given = [thing for part in (*args, *kwargs.values()) for thing in changeable(part)]
+    tracing.given = [each for each in changeable((args, kwargs)) if len(each[0]) > 1]
     with refusals() as refused:
         result = substitution.called(function)(*args, **kwargs)
     check_refusals(refused)

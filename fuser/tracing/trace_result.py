@@ -7,6 +7,7 @@ from typing import Any
 
 from fuser.base.errors import Reason
 from fuser.base.records import field, record
+from fuser.base.trees import Path
 from fuser.ir.attributes import Region
 from fuser.ir.graph import Graph
 from fuser.ir.views import View
@@ -87,6 +88,7 @@ class Trace:
         stopped: why the function cannot go on as a graph after the last of them; None where it
             can.
         guards_before: how many of the value guards are older than the first of them.
+        given_back: where lists and dicts of the arguments are in the result, and among those.
     """
 
     graph: Graph
@@ -102,6 +104,7 @@ class Trace:
     decisions: tuple[tuple[str, Any, str], ...] = ()
     stopped: Reason | None = None
     guards_before: int = 0
+    given_back: tuple[tuple[Path, Path], ...] = ()
 
     @property
     def written(self) -> tuple[tuple[str, int, Region | None], ...]:

@@ -16,6 +16,7 @@ from fuser.base.error_states import ErrorState
 from fuser.base.errors import Unsupported, user_line
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import field, record
+from fuser.base.trees import Path
 from fuser.ir import infer
 from fuser.ir.attributes import NOTHING, Attribute, Cast
 from fuser.ir.dims import Dim
@@ -135,10 +136,10 @@ class Tracing(Lengths):
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
     names: Sequence[str] = ()
     """What the user calls each leaf of the arguments."""
-    given: list[Any] = field(default_factory=list)
-    """Lists and dicts among the arguments, as the function sees them."""
-    returned: list[Any] = field(default_factory=list)
-    """Those among its results."""
+    given: list[tuple[Path | None, Any]] = field(default_factory=list)
+    """Lists and dicts of the caller's, and where they are among the arguments; None: nowhere."""
+    returned: list[tuple[Path, Any]] = field(default_factory=list)
+    """Those among the results."""
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)

@@ -59,6 +59,7 @@ def describe_results(draft: Draft) -> None:
         draft.assembled = made.function
         rows = [(layout.MADE, output) for output in made.results]
         rows += [(layout.GIVEN, draft.places.slots[leaf]) for leaf in made.leaves]
+        rows += [(layout.GIVEN, draft.places.containers[path]) for path in made.containers]
     if len(rows) > layout.MOST_LEAVES:
         raise NotServed
     draft.leaves = [layout.words("LEAF", kind=kind, index=index) for kind, index in rows]

@@ -9,7 +9,7 @@ from fuser.backend import PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout
 from fuser.base.records import record
-from fuser.base.trees import Leaf
+from fuser.base.trees import Leaf, Path
 
 
 @record
@@ -23,6 +23,7 @@ class Places:
         rows: containers, each after the one that it is in.
         held: how many items have to be held while a call runs.
         keep: what the rows name.
+        containers: where each list and dict is, by its place among the arguments.
     """
 
     given: int
@@ -31,6 +32,7 @@ class Places:
     rows: tuple[list[int], ...]
     held: int
     keep: tuple[Any, ...]
+    containers: dict[Path, int]
 
 
 def places_of(call: ServedCall | PythonCall | PlainCall) -> Places:
@@ -41,23 +43,24 @@ def places_of(call: ServedCall | PythonCall | PlainCall) -> Places:
     """
     positional, keywords = call.structure
     given = len(positional) + len(call.names)
-    waiting = deque(enumerate(positional))
+    waiting = deque[tuple[int, Any, Path]]((k, part, (0, k)) for k, part in enumerate(positional))
     for k, name in enumerate(call.names, len(positional)):
         if name in keywords:
-            waiting.append((k, keywords[name]))
+            waiting.append((k, keywords[name], (1, name)))
     slots = [0] * len(call.leaves)
     rows: list[list[int]] = []
     keep: list[Any] = []
-    place, changeable = given, False
+    place, containers = given, dict[Path, int]()
     while waiting:
-        slot, part = waiting.popleft()
+        slot, part, path = waiting.popleft()
         if type(part) is Leaf:
             slots[part.index] = slot
             continue
-        inner = list(part.values() if type(part) is dict else part)
+        inner = list(part.items() if type(part) is dict else enumerate(part))
         rows.append(_row(slot, part, place, keep))
-        changeable = changeable or type(part) in (list, dict)
-        waiting.extend(enumerate(inner, place))
+        if type(part) in (list, dict):
+            containers[path] = slot
+        waiting.extend((k, each, (*path, key)) for k, (key, each) in enumerate(inner, place))
         place += len(inner)
     targets: tuple[int, ...] = () if call.out is None else (out_slot(call),)
     if type(call.out) is tuple:
@@ -66,8 +69,8 @@ def places_of(call: ServedCall | PythonCall | PlainCall) -> Places:
         place += len(call.out)
     if place > layout.MOST_ARGUMENTS:
         raise NotServed
-    held = place - given if changeable else 0
-    return Places(given, tuple(slots), targets, tuple(rows), held, tuple(keep))
+    held = place - given if containers else 0
+    return Places(given, tuple(slots), targets, tuple(rows), held, tuple(keep), containers)
 
 
 def _row(slot: int, part: Any, place: int, keep: list[Any]) -> list[int]:

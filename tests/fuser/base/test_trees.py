@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fuser.base.errors import Unsupported
-from fuser.base.trees import DEEPEST, MOST, flatten, names, spell, unflatten
+from fuser.base.trees import DEEPEST, MOST, changeable, flatten, names, put, spell, unflatten
 
 Pair = namedtuple("Pair", "left right")
 
@@ -76,3 +76,13 @@ def test_what_is_too_deep_or_too_much_has_a_reason() -> None:
     for tree in (nested(DEEPEST + 1), nested(50_000), itself, doubled(1), doubled([]), [1] * MOST):
         with pytest.raises(Unsupported, match="only plain arrays"):
             flatten(tree)
+
+
+def test_lists_and_dicts_are_found_and_put() -> None:
+    """Outer ones first; tuples on the way to a place are made anew."""
+    inner: dict[str, int] = {"b": 1}
+    tree: Any = (1, [2, (inner, 3)])
+    assert list(changeable(tree)) == [((1,), tree[1]), ((1, 1, 0), inner)]
+    made = put(tree, (1, 1, 0), [4])
+    assert made == (1, [2, ([4], 3)])
+    assert made[1] is tree[1]
