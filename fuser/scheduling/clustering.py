@@ -19,7 +19,8 @@ from fuser.scheduling import epilogues
 from fuser.scheduling.inlining import bits
 from fuser.scheduling.loop_nests import Space, fit
 
-#: The limits are choices; `tools/scheduler_limits.py` measures what others cost.
+#: The limits are choices; `fuser-bench tune --constant scheduling.clustering.NAME --value V …`
+#: times others.
 
 #: Each unit is tried with this many units that use the same array after it. 96 results of one array
 #: are one nest at 1, 4, 8 and 32 alike, in the same time; planning takes 12, 22, 14 and 24 ms.

@@ -15,8 +15,8 @@ from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import RealiseError, Space, fit, is_leaf, operands_through
 from fuser.scheduling.products import costly_sides, repeats_rows
 
-#: The limits are choices, measured by `tools/scheduler_limits.py` on 2 cores (AMD EPYC, 32 MB of
-#: last cache), on float32.
+#: The limits are choices, measured on 2 cores (AMD EPYC, 32 MB of last cache), on float32, by
+#: `fuser-bench tune --constant scheduling.inlining.NAME --value V … my_module:WORKLOAD`.
 
 #: A value seen through views is computed anew for each different view, up to this many computed
 #: elements for each node of the graph; beyond it the value is stored once and read back.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fuser.scheduling.loop_nests import Section
 
 #: Loop nests of one kernel. 48 nests of 250,000 elements take 2.2 to 2.4 ms at limits of 1, 4, 16
-#: and 64, with no trend (`tools/scheduler_limits.py`): the limit bounds what is compiled as one.
+#: and 64, with no trend: the limit bounds what is compiled as one.
 MAX_SECTIONS = 16
 #: Values that the nests of one kernel compute: beyond them it is compiled as several.
 MAX_OPERATIONS = 4096

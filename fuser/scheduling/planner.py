@@ -10,11 +10,9 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 from fuser.ir.specs import PartitionDesc
 from fuser.ir.views import Chain, Component, Index, Part, Reshape, Transpose, View
-from fuser.scheduling import epilogues
+from fuser.scheduling import epilogues, inlining
 from fuser.scheduling.clustering import Grouping, Pair, Store, Unit, nominal_bytes
 from fuser.scheduling.inlining import (
-    REALISE_READS,
-    REALISE_WEIGHT,
     bits,
     computes,
     is_as_wide,
@@ -324,10 +322,10 @@ class _Planner:
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
                 again = computes(node) and seen >> self.place[id(node)] & 1
                 weight = costs.planned_sum(covers, heavy)
-                costly = weight > REALISE_WEIGHT or (
-                    reads.bit_count() > REALISE_READS
+                costly = weight > inlining.REALISE_WEIGHT or (
+                    reads.bit_count() > inlining.REALISE_READS
                     and sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
-                    > REALISE_READS
+                    > inlining.REALISE_READS
                 )
                 if again and costly and covers and id(node) not in self.names:
                     found[id(node)] = "costly-shared"

@@ -1,9 +1,11 @@
 """The command `fuser-bench tune`: how far the chosen schedules are from the best legal ones.
 
-With `--constant`, it times kernels under several values of a constant of `backends/cpu/tuning.py`.
+With `--constant`, it times kernels under several values of a constant: of `backends/cpu/tuning.py`,
+or of a module of the core, as in `scheduling.clustering.WINDOW`.
 """
 
 import ast
+import importlib
 import json
 import math
 import multiprocessing
@@ -39,7 +41,8 @@ AIM, AIM_95 = 1.03, 1.15
               help="For each loop nest in each process.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--constant", default="", metavar="NAME",
-              help="Time kernels under values of this constant of backends/cpu/tuning.py instead.")
+              help="Time kernels under values of this constant instead: of backends/cpu/tuning.py, "
+                   "or of the core, as scheduling.clustering.WINDOW.")
 @click.option("--value", "values", multiple=True, help="One value of it, as Python spells it.")
 def tune_command(
     ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool,
@@ -83,10 +86,10 @@ def _compare_values(
     seconds: float, as_json: bool,
 ) -> None:  # fmt: skip
     """Print, row by row, the time of the kernels under each value over that under the usual one."""
-    from fuser.backends.cpu import tuning
-
-    if not constant.isupper() or not hasattr(tuning, constant) or not values:
-        raise click.UsageError("--constant takes a name in backends/cpu/tuning.py, with --value")
+    module, name = _home(constant)
+    if not name.isupper() or not hasattr(module, name) or not values:
+        raise click.UsageError("--constant takes a name in backends/cpu/tuning.py, or one with its "
+                               "module of the core, with --value")  # fmt: skip
     try:
         wanted = [ast.literal_eval(value) for value in values]
     except (SyntaxError, ValueError) as error:
@@ -104,7 +107,7 @@ def _compare_values(
             click.echo(f"{cell.id:40}" + "".join(parts))
     timed = [row["ratios"] for row in rows if "ratios" in row]
     means = {v: statistics.geometric_mean(r[v] for r in timed) for v in values} if timed else {}
-    usual = repr(getattr(tuning, constant))
+    usual = repr(getattr(module, name))
     if as_json:
         click.echo(json.dumps({"constant": constant, "usual": usual, "rows": rows,
                                "geometric_means": means}, indent=1))  # fmt: skip
@@ -113,23 +116,32 @@ def _compare_values(
         click.echo(f"{len(timed)} rows, {constant} is {usual}; in the geometric mean{said}")
 
 
+def _home(constant: str) -> tuple[Any, str]:
+    """The module that has a constant, and its name there; None where there is no such module."""
+    path, _, name = constant.rpartition(".")
+    try:
+        return importlib.import_module(f"fuser.{path or 'backends.cpu.tuning'}"), name
+    except ImportError:
+        return None, name
+
+
 def _under_values(
     cell: CellPlan, constant: str, values: Sequence[Any], seconds: float
 ) -> list[float] | str:
     """A row's kernels under each value: medians of pairs, taken in turns."""
     import fuser
-    from fuser.backends.cpu import tuning
 
-    usual, (function, arguments) = getattr(tuning, constant), _call(cell)
+    module, name = _home(constant)
+    usual, (function, arguments) = getattr(module, name), _call(cell)
     timers: list[list[Timer]] = []
     try:
         for value in (usual, *values):
-            setattr(tuning, constant, value)
+            setattr(module, name, value)
             fuser.clear_caches()
             bound = launches_of(fuser.fuse(function), arguments)
             timers.append([Timer(launch(), *given) for _, launch, *given in bound])
     except FuserError as error:
-        setattr(tuning, constant, usual)
+        setattr(module, name, usual)
         return str(error)
     once = sum(timer.sample_s for some in timers for timer in some)
     order, pairs = list(range(len(timers))), [list[float]() for _ in values]
@@ -137,11 +149,11 @@ def _under_values(
         random.shuffle(order)
         taken = {}
         for k in order:
-            setattr(tuning, constant, (usual, *values)[k])
+            setattr(module, name, (usual, *values)[k])
             taken[k] = sum(timer.sample() for timer in timers[k])
         for k, found in enumerate(pairs, 1):
             found.append(taken[k] / taken[0])
-    setattr(tuning, constant, usual)
+    setattr(module, name, usual)
     return [statistics.median(found) for found in pairs]
 
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fuser.backends.cpu import tuning
+from fuser.scheduling import clustering
 from fuser.suites.commands import cli, tune_command
 
 
@@ -53,22 +54,31 @@ def test_the_summary_is_of_all_loop_nests() -> None:
     assert 1.45 < found["regret_geometric_mean"] < 1.5
 
 
-def test_values_of_a_constant_take_turns() -> None:
+@pytest.mark.parametrize(("module", "constant", "first", "second"), [
+    (tuning, "ROW_UNROLL", "((6, 2), (24, 1))", "((6, 4), (24, 2))"),
+    (clustering, "scheduling.clustering.WINDOW", "1", "32"),
+])  # fmt: skip
+def test_values_of_a_constant_take_turns(
+    module: Any, constant: str, first: str, second: str
+) -> None:
     """Each row's ratio and their mean for each value; the constant has its value afterwards."""
-    before = tuning.ROW_UNROLL
-    values = ("--value", "((6, 2), (24, 1))", "--value", "((6, 4), (24, 2))")
-    given = ("row_range-float32-4096", "--processes", "1", "--constant", "ROW_UNROLL", *values)
+    name = constant.rpartition(".")[2]
+    before, values = getattr(module, name), ("--value", first, "--value", second)
+    given = ("row_range-float32-4096", "--processes", "1", "--constant", constant, *values)
     done = _ran(*given)
     assert done.exit_code == 0, done.output
-    assert "1 rows, ROW_UNROLL is ((6, 4), (24, 2))" in done.output
+    assert f"1 rows, {constant} is {before}" in done.output
     found = json.loads(_ran(*given, "--json").output)
     assert list(found["geometric_means"]) == [values[1], values[3]]
     assert all(0 < ratio < 100 for ratio in found["rows"][0]["ratios"].values())
-    assert before == tuning.ROW_UNROLL
+    assert before == getattr(module, name)
 
 
 @pytest.mark.parametrize(
-    ("constant", "values"), [("NOTHING", ("1",)), ("PARTS", ()), ("PARTS", ("1 +",)), ("", ("1",))]
+    ("constant", "values"), [
+        ("NOTHING", ("1",)), ("PARTS", ()), ("PARTS", ("1 +",)), ("", ("1",)),
+        ("scheduling.clustering.NOTHING", ("1",)), ("nowhere.WINDOW", ("1",)),
+    ],
 )
 def test_what_is_no_constant_or_value_is_refused(constant: str, values: tuple[str, ...]) -> None:
     """Names of the table, and numbers or tuples."""
