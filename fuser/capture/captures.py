@@ -62,6 +62,8 @@ _FORMATTING = frozenset(
 _LIMIT = 1000
 #: Attributes of loggers that tell more than whether one does anything; those that do are watched.
 _OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
+#: Names of exceptions by which code goes on where an attribute is not there.
+_CATCHING = frozenset("AttributeError Exception BaseException".split())
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 #: Instructions that name globals -> by how much their argument is shifted.
@@ -307,6 +309,8 @@ class _Collector:
         self.names: set[str] = set()
         self.spells = False
         """Whether code asks objects for their texts."""
+        self.doubted: set[str] = set()
+        """Names that code may ask for where they are not: see `_doubted`."""
         self.own_names: set[str] = set()
         """Those in code that is not of Python's own library."""
         self._seen: set[int] = set()
@@ -357,6 +361,7 @@ class _Collector:
         self.spells = self.spells or _spells(thing.__code__)
         if root(thing.__globals__) not in sys.stdlib_module_names:
             self.own_names |= names
+            self.doubted |= _doubted(thing.__code__)
         by_text = not _BY_TEXT.isdisjoint(names)
         if not by_text:
             names = _global_names(thing.__code__)
@@ -503,10 +508,11 @@ class _Collector:
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
-            if own is not None and "__getattr__" in own:
-                self.value(own, "__getattr__", own["__getattr__"])
-                for name in sorted(names - own.keys()):
-                    self._absent(own, name, own)
+            space = vars(thing)
+            if "__getattr__" in space:
+                self.value(space, "__getattr__", space["__getattr__"])
+            for name in (names if "__getattr__" in space else self.doubted) - space.keys():
+                self._absent(space, name, space)
             return
         spelled = _SPELLING if self.spells else ()
         above = kind.__mro__[-2::-1]  # what a class has hides what it inherits
@@ -523,6 +529,12 @@ class _Collector:
             if holder is None and kind is thing and type_has(thing, name):
                 for cls in kind.__mro__[:-1]:  # before what the class of the class has
                     self._absent(told(cls, "__dict__"), name, cls)
+            if holder is None and name in self.doubted:
+                if own is not None:
+                    self._absent(own, name, own)
+                for cls in kind.__mro__[:-1]:
+                    if root(module_of(cls)) not in STABLE:
+                        self._absent(vars(cls), name, cls)
             if holder is None or root(module_of(holder)) in STABLE:
                 continue
             if "super" in self.names:
@@ -669,6 +681,19 @@ def names_of(code: CodeType) -> set[str]:
         if is_a(constant, CodeType):
             found |= names_of(constant)
     return found
+
+
+@memo(1024)
+def _doubted(code: CodeType) -> frozenset[str]:
+    """Names that code may ask for where they are not, and go on.
+
+    `hasattr(thing, "name")`, `vars(thing).get("name")`, and attributes inside of `try`.
+    """
+    found = {each for each in code.co_consts if is_a(each, str) and each.isidentifier()}
+    if not _CATCHING.isdisjoint(code.co_names):
+        found.update(code.co_names)
+    inner = (_doubted(each) for each in code.co_consts if is_a(each, CodeType))
+    return frozenset(found.union(*inner))
 
 
 def names_in(function: Callable[..., Any]) -> set[str]:

@@ -103,6 +103,16 @@ class Substitution:
 
     def attribute(self, value: Any, name: str, /, *default: Any) -> Any:
         """`getattr`, by a name that the code may have put together: what it finds is guarded."""
+        self._note(value, name)
+        return BUILTINS["getattr"](value, name, *default)
+
+    def has_attribute(self, value: Any, name: str, /) -> bool:
+        """`hasattr`, likewise."""
+        self._note(value, name)
+        return bool(BUILTINS["hasattr"](value, name))
+
+    def _note(self, value: Any, name: object) -> None:
+        """Note that an attribute was asked for, in an object and its classes."""
         thing = self.copies.original(value)
         if type(name) is str and not is_a(thing, (TracedArray, HostScalar)):
             kind = thing if is_a(thing, type) else type(thing)
@@ -110,7 +120,6 @@ class Substitution:
             for space in (namespace_of(thing), *of_classes):
                 if is_a(space, (dict, MappingProxyType)):
                     self.read.note(space, name)
-        return BUILTINS["getattr"](value, name, *default)
 
     def ways_past(self) -> list[Any]:
         """What may lead to arrays that are no stand-ins: what the function met as it is."""
@@ -499,7 +508,11 @@ class Names(dict[str, Any]):
 
     def _imported(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """A module that a function imports: seen as one that it has by name."""
-        found = builtins.__import__(name, *args, **kwargs)
+        try:
+            found = builtins.__import__(name, *args, **kwargs)
+        except ImportError:  # it may be there at a later call
+            self._substitution.read.note(sys.modules, name)
+            raise
         if not self._substitution.tracing.named or root(found.__name__) in STABLE:
             return found
         return self._substitution.value(found, self._numpy)
@@ -508,7 +521,10 @@ class Names(dict[str, Any]):
         """A global of the module, replaced where it is NumPy's."""
         self._substitution.read.note(self._original, key)
         if key in BUILTINS and key not in self._original:
-            own = {"id": self._substitution.identity, "getattr": self._substitution.attribute}
+            own = {
+                "id": self._substitution.identity, "getattr": self._substitution.attribute,
+                "hasattr": self._substitution.has_attribute,
+            }  # fmt: skip
             return own.get(key, BUILTINS[key])
         return self._substitution.named(self._original, key, self._original[key], self._numpy)
 
