@@ -27,9 +27,7 @@ class Growth:
     points: int
 
 
-def growth_exponent(
-    sizes: Sequence[float], seconds: Sequence[float], confidence: float = CONFIDENCE
-) -> Growth | None:
+def growth_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> Growth | None:
     """Fit how time grows with size, on the upper half of the sizes (in logarithm).
 
     The lower half is left out: fixed costs flatten it and would hide superlinear growth.
@@ -37,7 +35,6 @@ def growth_exponent(
     Args:
         sizes: float64[n], above 0: operations of the graph.
         seconds: float64[n], above 0: time at each of them.
-        confidence: as in `fuser.reports.statistics.t_interval`.
 
     Returns:
         The exponent (1 is linear) with the t interval of the regression slope, which needs three
@@ -67,7 +64,7 @@ def growth_exponent(
         return Growth(slope, None, None, intercept, int(x.size))
     residual = y - (intercept + slope * x)
     error = math.sqrt(float(residual @ residual) / (x.size - 2) / float(centred @ centred))
-    half = float(stdtrit(x.size - 2, (1 + confidence) / 2)) * error
+    half = float(stdtrit(x.size - 2, (1 + CONFIDENCE) / 2)) * error
     return Growth(slope, slope - half, slope + half, intercept, int(x.size))
 
 

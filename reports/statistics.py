@@ -188,14 +188,11 @@ def ratio_of(
     return _estimate(float(np.mean(logs)), t_interval(logs, confidence), len(logs), noise_log)
 
 
-def seconds_per_call(
-    samples: Samples, confidence: float = CONFIDENCE, noise_log: float = 0.0
-) -> Estimate | None:
+def seconds_per_call(samples: Samples, noise_log: float = 0.0) -> Estimate | None:
     """Give the time of one call: median over the blocks of a process, averaged over processes.
 
     Args:
         samples: as in `block_seconds`.
-        confidence: as in `t_interval`.
         noise_log: as in `reported_interval`.
 
     Returns:
@@ -206,7 +203,7 @@ def seconds_per_call(
     for (process, _), seconds in block_seconds(samples).items():
         per_process[process].append(seconds)
     logs = {process: math.log(median(s)) for process, s in per_process.items()}
-    return ratio_of(logs, confidence, noise_log)
+    return ratio_of(logs, noise_log=noise_log)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -233,7 +230,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def geometric_mean_ratio(
-    rows: Sequence[LogRatios], confidence: float = CONFIDENCE, noise_log: float = 0.0
+    rows: Sequence[LogRatios], noise_log: float = 0.0
 ) -> Estimate | None:
     """Summarise many rows as one ratio with its interval over processes.
 
@@ -242,7 +239,6 @@ def geometric_mean_ratio(
 
     Args:
         rows: one mapping process -> log ratio for each row.
-        confidence: as in `t_interval`.
         noise_log: as in `reported_interval`. What disturbs one row disturbs others, too: a mean of
             many rows is not trusted more than one row.
 
@@ -259,7 +255,7 @@ def geometric_mean_ratio(
     middle = float(np.mean([np.mean(list(row.values())) for row in measured]))
     shared = sorted(set.intersection(*(set(row) for row in measured)))
     by_process = [float(np.mean([row[process] for row in measured])) for process in shared]
-    interval = t_interval(by_process, confidence)
+    interval = t_interval(by_process)
     if interval is not None:
         # Rows cut short by an interruption pull the value away from the shared processes' mean.
         interval = min(interval[0], middle), max(interval[1], middle)

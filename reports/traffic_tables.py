@@ -100,20 +100,15 @@ def memory_table(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=MEMORY)
 
 
-def arithmetic_roof(analysis: Analysis, dtype: str, threads: int | None = None) -> float | None:
+def arithmetic_roof(analysis: Analysis, dtype: str) -> float | None:
     """Give the operations a second of arithmetic that needs no memory: the fastest process.
 
     Args:
         analysis: of a run.
         dtype: of the operands; others have no roof.
-        threads: how many; None takes the most that were measured.
     """
-    found = [
-        (each.threads, each.operations / middle(each.seconds))
-        for each in analysis.record.arithmetic
-        if each.dtype == dtype and each.seconds and threads in (None, each.threads)
-    ]
-    return max((speed for _, speed in found), default=None)
+    found = (each for each in analysis.record.arithmetic if each.dtype == dtype and each.seconds)
+    return max((each.operations / middle(each.seconds) for each in found), default=None)
 
 
 def roofline_table(analysis: Analysis) -> pd.DataFrame:

@@ -44,9 +44,7 @@ class NoiseFloor:
         return math.log(self.ratio)
 
 
-def noise_floor(
-    pairs: Sequence[LogRatios], processes: int, confidence: float = CONFIDENCE
-) -> NoiseFloor | None:
+def noise_floor(pairs: Sequence[LogRatios], processes: int) -> NoiseFloor | None:
     """Tell how large a difference between equal things a run of this many processes shows.
 
     The expected log ratio of an A/A pair is 0, so the spread is taken about 0 and pooled over all
@@ -55,7 +53,6 @@ def noise_floor(
     Args:
         pairs: one mapping process -> log ratio (pure numbers) for each cell with an A/A pair.
         processes: the number of processes a ratio of this run is averaged over, at least 1.
-        confidence: the share of A/A ratios that lie within the floor.
 
     Returns:
         exp(t x rms / sqrt(processes)) with the t quantile for the number of pooled values, or
@@ -72,7 +69,7 @@ def noise_floor(
     logs = np.asarray([log for pair in pairs for log in pair.values()], dtype=np.float64)
     if logs.size == 0:
         return None
-    quantile = float(stdtrit(logs.size, (1 + confidence) / 2))
+    quantile = float(stdtrit(logs.size, (1 + CONFIDENCE) / 2))
     half = quantile * math.sqrt(float(np.mean(logs**2)) / processes)
     return NoiseFloor(math.exp(half), sum(1 for pair in pairs if pair), int(logs.size))
 

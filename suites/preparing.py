@@ -272,7 +272,7 @@ def _too_large(input_bytes: int) -> str | None:
     """Return why a cell does not fit the memory that is left, or None."""
     needed_bytes = MEMORY_FACTOR * input_bytes
     available_bytes = available_memory_bytes()
-    if available_bytes is None or needed_bytes <= available_bytes:
+    if needed_bytes <= available_bytes:
         return None
     return (
         f"needs about {needed_bytes / 1e9:.1f} GB, {available_bytes / 1e9:.1f} GB are available"

@@ -26,15 +26,13 @@ def _both(name: str, text: str) -> None:
         COMPLEX_HELPERS[name + words["$f"]] = spelled
 
 
-def _in_double(name: str, text: str, operands: int = 1) -> None:
+def _in_double(name: str, text: str) -> None:
     """Keep a definition in double, and one for float2 that rounds its result."""
     body = text.strip().replace("$inf", _INFINITY).replace("$nan", _NAN)
     COMPLEX_HELPERS[name] = body
-    taken = ", ".join(f"float2 {x}" for x in "zw"[:operands])
-    widened = ", ".join(f"make_double2({x}.x, {x}.y)" for x in "zw"[:operands])
     COMPLEX_HELPERS[f"{name}f"] = (
-        f"INLINE float2 {name}f({taken}) {{\n"
-        f"    const double2 r = {name}({widened});\n"
+        f"INLINE float2 {name}f(float2 z) {{\n"
+        f"    const double2 r = {name}(make_double2(z.x, z.y));\n"
         "    return make_float2((float)r.x, (float)r.y);\n}"
     )
 

@@ -10,6 +10,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
+
 from fuser.reports.record import Machine
 
 NOTABLE_FEATURES = frozenset(
@@ -25,12 +27,12 @@ def describe_machine() -> Machine:
     return Machine(
         cpu=info.get("model name") or platform.processor() or platform.machine(),
         cores_logical=os.cpu_count() or 0,
-        cores_physical=_physical_cores(),
-        memory_bytes=_memory_bytes(),
+        cores_physical=psutil.cpu_count(logical=False),
+        memory_bytes=psutil.virtual_memory().total,
         caches=cache_sizes(),
         os=f"{platform.system()} {platform.release()}",
         governor=_text(_CPU / "cpu0/cpufreq/scaling_governor"),
-        load_average=[round(each, 2) for each in os.getloadavg()],
+        load_average=[round(each, 2) for each in psutil.getloadavg()],
         accelerator=_accelerator(),
         features=sorted(NOTABLE_FEATURES & set(_features(info).split())),
     )
@@ -49,11 +51,9 @@ def cache_sizes() -> Mapping[str, int]:
     return sizes
 
 
-def available_memory_bytes() -> int | None:
-    """Return how much memory can be taken without swapping, where the system says so."""
-    facts = _text(Path("/proc/meminfo")) or ""
-    found = re.search(r"^MemAvailable:\s*(\d+) kB", facts, re.MULTILINE)
-    return int(found[1]) << 10 if found else None
+def available_memory_bytes() -> int:
+    """Return how much memory can be taken without swapping."""
+    return int(psutil.virtual_memory().available)
 
 
 def usable_cores() -> int:
@@ -122,20 +122,6 @@ def _cpu_info() -> dict[str, str]:
 
 def _features(info: Mapping[str, str]) -> str:
     return info.get("flags") or info.get("Features") or ""
-
-
-def _physical_cores() -> int | None:
-    siblings = {
-        _text(path) for path in _CPU.glob("cpu[0-9]*/topology/thread_siblings_list")
-    } - {None}
-    return len(siblings) or None
-
-
-def _memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError):
-        return 0
 
 
 def _accelerator() -> str | None:
