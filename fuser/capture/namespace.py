@@ -386,10 +386,33 @@ def decides_by_truth(function: Any) -> bool:
 
 def compares_arrays(function: Any) -> bool:
     """Whether a function, or one that it names, may ask whether two arrays are one (`x is y`)."""
+    return _compares_such(function, has_elements)
+
+
+def compares_lists(function: Any, given: int) -> bool:
+    """Whether it may ask that of two lists or dicts, so many of which are arguments."""
+    if given < 2:
+        return given == 1 and _compares_such(function, is_changeable, both=False)
+    return _compares_such(function, is_changeable)
+
+
+def is_changeable(value: Any) -> bool:
+    """Whether a value is a list or a dict."""
+    return type(value) is list or type(value) is dict
+
+
+def _compares_such(function: Any, such: Callable[[Any], bool], both: bool = True) -> bool:
+    """Whether a function, or one that it names, may ask whether two things of a kind are one.
+
+    Args:
+        function: any function.
+        such: whether a value is of the kind.
+        both: both may be what no global name tells; else it has to tell one of them.
+    """
 
     def compares(each: FunctionType) -> bool:
         code = each.__code__
-        found = (_compares(part, each.__globals__) for part in codes.codes_in(code))
+        found = (_compares(part, each.__globals__, such, both) for part in codes.codes_in(code))
         return _compares_identity(code) and any(found)
 
     return _reaches(function, compares)
@@ -410,14 +433,17 @@ def _reaches(function: Any, asks: Callable[[FunctionType], bool], depth: int = 8
     return any(_reaches(each, asks, depth - 1) for each in named if each is not function)
 
 
-def _compares(code: CodeType, names: dict[str, Any]) -> bool:
-    """Whether code asks `is` of two things neither of which a global name settles as no array."""
+def _compares(
+    code: CodeType, names: dict[str, Any], such: Callable[[Any], bool], both: bool
+) -> bool:
+    """Whether code asks `is` of two things neither of which a global name settles as no such."""
     steps = list(dis.get_instructions(code))
     for place, step in enumerate(steps):
         if step.opname == "IS_OP":
             right, before = _operand(steps, place - 1, names)
             left, _ = _operand(steps, before, names)
-            if all(value is _UNKNOWN or has_elements(value) for value in (left, right)):
+            told = [value for value in (left, right) if value is not _UNKNOWN]
+            if all(map(such, told)) and (both or told):
                 return True
     return False
 

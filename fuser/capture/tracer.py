@@ -352,7 +352,12 @@ def _trace(
     named: bool, met: list[Substitution] | None,
 ) -> Trace:  # fmt: skip
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
-    from fuser.capture.namespace import Substitution, compares_arrays, decides_by_truth
+    from fuser.capture.namespace import (
+        Substitution,
+        compares_arrays,
+        compares_lists,
+        decides_by_truth,
+    )
 
     tracing = Tracer(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
@@ -378,6 +383,9 @@ def _trace(
             stand_ins.append(substitution.argument(leaf))
     args, kwargs = unflatten(tree, stand_ins)
     tracing.given = [each for each in changeable((args, kwargs)) if len(each[0]) > 1]
+    if tracing.given and compares_lists(function, len(tracing.given)):
+        name = str(getattr(function, "__name__", "function"))
+        raise Unsupported("not-traceable", name, "it may ask whether two lists are one")
     with refusals() as refused:
         result = substitution.called(function)(*args, **kwargs)
     check_refusals(refused)
