@@ -86,6 +86,8 @@ def emit(module: Module, code: Code, way: Way, name: str) -> str:
 _HELPERS = {
     "poll": """define internal i1 @poll() noinline cold #0 {
   %state = call i32 @PyGILState_Ensure()
+  %thread = call ptr @PyEval_SaveThread()  ; others may run, where nobody let them before
+  call void @PyEval_RestoreThread(ptr %thread)
   %raised = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %state)
   %found = icmp ne i32 %raised, 0

@@ -16,6 +16,7 @@ from fuser.backends.cpu.element_calls import ENDED, INTERRUPTED, Way
 from fuser.backends.cpu.spelling import spell
 from fuser.base.errors import Unsupported
 from fuser.element_loops.code import (
+    SHORT,
     Block,
     Check,
     Code,
@@ -32,12 +33,14 @@ from fuser.element_loops.code import (
     Set,
     Statement,
     Store,
-    inner,
+    everything,
+    has_loops,
 )
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
 
-#: Turns of loops between two looks at Ctrl-C.
-_TURNS = 1 << 16
+#: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
+#: how many are so few that nobody counts.
+_TURNS, _ELEMENTS, _FEW = 1 << 16, 64, 256
 _FLOATS = ("float", "double")
 
 
@@ -71,6 +74,7 @@ class _Emitter:
         self.slots: dict[tuple[str, str], str] = {}
         self.labels: dict[int, str] = {}
         self.open = True
+        self.depth = 0
 
     def sure(self) -> str:
         """A function of the same arguments: whether no run ends early."""
@@ -213,12 +217,14 @@ class _Emitter:
         elif isinstance(one, Leave):
             self._go(self.labels[one.label])
         elif isinstance(one, Repeat):
-            again = b.label("again")
+            outer, again = b.label("outer"), b.label("again")
+            self._start(outer)
             self._start(again)
-            self._poll()
+            self.depth += 1
             self._statements(one.body)
+            self.depth -= 1
             if self.open:
-                self._go(again)
+                self._again(again, outer)
         else:
             self._for(one)
 
@@ -226,38 +232,92 @@ class _Emitter:
         """A loop over integers."""
         b = self.b
         start, stop = self.value(one.start), self.value(one.stop)
-        head, work, done = b.label("head"), b.label("work"), b.label("done")
+        step = b.iconst(start, one.step) if isinstance(one.step, int) else self.value(one.step)
+        up = not isinstance(one.step, int) or one.step > 0
         self._set(one.slot, start, "int64")
+        if (count := _iterations(one)) is not None and count <= _FEW:
+            self._counted(one, stop, step, up, None)
+            return
+        if has_loops(one.body):
+            outer = b.label("outer")
+            self._start(outer)
+            self._counted(one, stop, step, up, outer)
+            return
+        if self.depth:
+            self._charge(start, stop, up)
+        if one.short:
+            self._counted(one, stop, step, up, None)
+            return
+        # So many elements at a time, after which Ctrl-C is looked at.
+        part, last, next_part = b.label("part"), b.label("last"), b.label("next")
+        b.line(f"br label %{part}")
+        b.start(part)
+        index = self._get(one.slot, "int64")
+        left = b.op("sub", stop, index) if up else b.op("sub", index, stop)
+        most = b.iconst(index, SHORT)
+        end = b.op("add" if up else "sub", index, most)
+        end = b.select(b.compare("icmp sgt", left, most), end, stop)
+        self._counted(one, end, step, up, None)
+        index = self._get(one.slot, "int64")
+        more = b.compare("icmp slt" if up else "icmp sgt", index, stop)
+        b.line(f"br i1 {more.text}, label %{next_part}, label %{last}")
+        b.start(next_part)
+        self._look(part)
+        b.start(last)
+        self.open = True
+
+    def _charge(self, start: Value, stop: Value, up: bool) -> None:
+        """Count what the iterations of a loop take."""
+        b = self.b
+        far = b.op("sub", stop, start) if up else b.op("sub", start, stop)
+        far = b.select(b.compare("icmp slt", far, b.iconst(far, 0)), b.iconst(far, 0), far)
+        cost = b.op("lshr", far, b.iconst(far, _ELEMENTS.bit_length() - 1))
+        left = b.value("load i64, ptr %turns", "i64", 1)
+        b.line(f"store {b.op('sub', left, cost).typed}, ptr %turns")
+
+    def _counted(
+        self, one: For, stop: Value, step: Value, up: bool, poll: str | None
+    ) -> None:
+        """A loop whose index has its first value; `poll`: where looks at Ctrl-C lead to."""
+        b = self.b
+        head, work, done = b.label("head"), b.label("work"), b.label("done")
         self._start(head)
         index = self._get(one.slot, "int64")
-        more = b.compare("icmp slt" if one.step > 0 else "icmp sgt", index, stop)
+        more = b.compare("icmp slt" if up else "icmp sgt", index, stop)
         b.line(f"br i1 {more.text}, label %{work}, label %{done}")
         b.start(work)
-        if any(_has_loops(body) for body in [one.body]):
-            self._poll()
+        self.depth += 1
         self._statements(one.body)
+        self.depth -= 1
         if self.open:
             now = self._get(one.slot, "int64")
-            step = b.iconst(now, one.step)
             self._set(one.slot, b.value(f"add nsw i64 {now.text}, {step.text}", "i64", 1), "int64")
-            self._go(head)
+            if poll is None:
+                self._go(head)
+            else:
+                self._again(head, poll)
         b.start(done)
         self.open = True
 
-    def _poll(self) -> None:
-        """Look at Ctrl-C now and then."""
+    def _again(self, head: str, after: str) -> None:
+        """Go on with the next iteration; look at Ctrl-C now and then, and go on outside."""
         b = self.b
         left = b.value("load i64, ptr %turns", "i64", 1)
-        fewer = b.value(f"sub i64 {left.text}, 1", "i64", 1)
-        b.line(f"store i64 {fewer.text}, ptr %turns")
-        out = b.compare("icmp eq", fewer, b.iconst(fewer, 0))
-        look, on = b.label("look"), b.label("on")
-        b.line(f"br i1 {out.text}, label %{look}, label %{on}")
+        fewer = b.op("sub", left, b.iconst(left, 1))
+        b.line(f"store {fewer.typed}, ptr %turns")
+        out = b.compare("icmp slt", fewer, b.iconst(fewer, 0))
+        look = b.label("look")
+        b.line(f"br i1 {out.text}, label %{look}, label %{head}")
         b.start(look)
+        self._look(after)
+
+    def _look(self, then: str) -> None:
+        """Look at Ctrl-C, and go on elsewhere."""
+        b = self.b
         b.line(f"store i64 {_TURNS}, ptr %turns")
         seen = b.value("call i1 @poll()", "i1", 1)
-        b.line(f"br i1 {seen.text}, label %interrupted, label %{on}")
-        b.start(on)
+        b.line(f"br i1 {seen.text}, label %interrupted, label %{then}")
+        self.open = False
 
     # -- elements -------------------------------------------------------------------------------
 
@@ -328,6 +388,11 @@ class _Emitter:
             return spell(b, "add", dtype, args)
         if name == "select":
             return b.select(*args)
+        if name.startswith("exact_"):
+            word = {"exact_add": "add", "exact_subtract": "sub"}.get(name, "mul")
+            return b.value(f"{word} nsw {args[0].typed}, {args[1].text}", args[0].scalar, 1)
+        if name.startswith("positive_"):
+            return self._divided_by(name.removeprefix("positive_"), *args)
         if name in ("floor_divide", "remainder") and dtype.startswith("int"):
             divisor = one.args[1]
             if isinstance(divisor, Constant) and divisor.value > 0:
@@ -338,16 +403,21 @@ class _Emitter:
 
     def _divided(self, name: str, x: Value, divisor: int) -> Value:
         """A signed integer divided by a positive constant, rounded down; or what is left."""
-        b, bits = self.b, int(x.scalar[1:])
+        b = self.b
         if divisor & (divisor - 1) == 0:
             if name == "remainder":
                 return b.op("and", x, b.iconst(x, divisor - 1))
             return b.op("ashr", x, b.iconst(x, divisor.bit_length() - 1))
-        left = b.op("srem", x, b.iconst(x, divisor))
-        below = b.op("ashr", left, b.iconst(x, bits - 1))
+        return self._divided_by(name, x, b.iconst(x, divisor))
+
+    def _divided_by(self, name: str, x: Value, divisor: Value) -> Value:
+        """A signed integer divided by a positive one, rounded down; or what is left."""
+        b = self.b
+        left = b.op("srem", x, divisor)
+        below = b.op("ashr", left, b.iconst(x, int(x.scalar[1:]) - 1))
         if name == "remainder":
-            return b.op("add", left, b.op("and", below, b.iconst(x, divisor)))
-        return b.op("add", b.op("sdiv", x, b.iconst(x, divisor)), below)
+            return b.op("add", left, b.op("and", below, divisor))
+        return b.op("add", b.op("sdiv", x, divisor), below)
 
     def _held(self, x: Value, source: str, target: str) -> Value:
         """A value in another dtype, which has to hold it exactly."""
@@ -480,11 +550,17 @@ class _Emitter:
         return made
 
 
-def _has_loops(body: Sequence[Statement]) -> bool:
-    """Whether loops stand among statements, or inside of them."""
-    return any(
-        isinstance(each, (For, Repeat)) or any(_has_loops(part) for part in inner(each))
-        for each in body
-    )
-
-
+def _iterations(one: For) -> int | None:
+    """How many iterations a loop has, with those in it; None where only the run tells."""
+    if not isinstance(one.start, Constant) or not isinstance(one.stop, Constant):
+        return None
+    count = abs(int(one.stop.value) - int(one.start.value))
+    for each in everything(one.body):
+        if isinstance(each, Repeat):
+            return None
+        if isinstance(each, For):
+            inside = _iterations(each)
+            if inside is None:
+                return None
+            count *= max(1, inside)
+    return count

@@ -1,20 +1,23 @@
 """Indices that are looked at once before loops, and not in each of their iterations.
 
-Indices are, mostly, sums of the loops' own and of numbers that stay the same. Where that holds of
-all, and nothing else can end a run, the bounds of the loops tell before the first of them whether
-each index lies within its axis: then the whole runs without looking at any, and cannot end early
-(`versioned`). Else a loop over integers without loops in it is looked at alone (`hoisted`): its
-first and last iteration tell. Where an index may be outside, loops run as they stand, and end
-there.
+What the statements before an index say of it is gone through in their order (`_Whole`): bounds of
+loops, conditions, what iterations keep to. Where it lies within its axis if lengths and given
+numbers are so and so, that is asked before all loops; where it holds, the whole runs without
+looking at such indices, and, if nothing else can end it, cannot end early (`versioned`). A loop
+over integers without loops in it whose indices are not known by then is looked at alone
+(`hoisted`): its first and last iteration tell. Where an index may be outside, loops run as they
+stand, and end there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from fuser.base.records import changed, record
 from fuser.element_loops.code import (
+    SHORT,
+    Array,
     Block,
     Check,
     Constant,
@@ -22,6 +25,7 @@ from fuser.element_loops.code import (
     For,
     Get,
     If,
+    Leave,
     Length,
     Load,
     Operation,
@@ -30,13 +34,18 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     everything,
+    has_loops,
     may_end_in,
 )
+from fuser.element_loops.facts import ZERO, Facts, State, Sum, Terms
+from fuser.element_loops.kinds import GIVEN, limits
 from fuser.element_loops.operators import FALSE, TRUE, both
 
 _ZERO = Constant("int64", 0)
 #: Operations of loop-invariant indices that have no effect.
-_PURE = frozenset("add subtract multiply minimum maximum".split())
+_PURE = frozenset(
+    "add subtract multiply exact_add exact_subtract exact_multiply minimum maximum".split()
+)
 #: Indices that are looked at before one loop, at most.
 _MOST = 24
 
@@ -49,29 +58,34 @@ class _Linear:
     rest: Expression
 
 
-def hoisted(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """Statements whose innermost loops look at indices before they begin."""
-    return tuple(map(_statement, body))
+def hoisted(body: tuple[Statement, ...], within: bool = False) -> tuple[Statement, ...]:
+    """Statements whose innermost loops look at indices before they begin.
+
+    Args:
+        body: the statements.
+        within: they stand in a loop.
+    """
+    return tuple(_statement(each, within) for each in body)
 
 
-def _statement(one: Statement) -> Statement:
+def _statement(one: Statement, within: bool) -> Statement:
     """One statement."""
     if isinstance(one, If):
-        return changed(one, then=hoisted(one.then), other=hoisted(one.other))
+        return changed(one, then=hoisted(one.then, within), other=hoisted(one.other, within))
     if isinstance(one, (Block, Repeat)):
-        return changed(one, body=hoisted(one.body))
+        return changed(one, body=hoisted(one.body, within or isinstance(one, Repeat)))
     if not isinstance(one, For):
         return one
-    if any(isinstance(each, (For, Repeat)) for each in everything(one.body)):
-        return changed(one, body=hoisted(one.body))
-    return _Loop(one).hoisted()
+    if has_loops(one.body):
+        return changed(one, body=hoisted(one.body, True))
+    return _Loop(one, one.step, within).hoisted() if isinstance(one.step, int) else one
 
 
 class _Loop:
     """A loop without loops in it."""
 
-    def __init__(self, loop: For) -> None:
-        self.loop = loop
+    def __init__(self, loop: For, step: int, within: bool) -> None:
+        self.loop, self.step, self.within = loop, step, within
         sets = [each for each in everything(loop.body) if isinstance(each, Set)]
         self.assigned = {each.slot for each in sets}
         self.index = {loop.slot: _Linear(1, _ZERO)} | {
@@ -93,13 +107,19 @@ class _Loop:
 
     def hoisted(self) -> Statement:
         """The loop twice: without looking at indices where all are known to lie within."""
-        body = tuple(map(self._statement, self.loop.body))
+        loop = self.loop
+        body = tuple(map(self._statement, loop.body))
+        if self.within and not loop.short:
+            ends = (loop.stop, loop.start) if self.step > 0 else (loop.start, loop.stop)
+            far = Operation("subtract", "int64", ends)
+            most = Constant("int64", SHORT)
+            self.conditions[Operation("less_equal", "bool", (far, most))] = None
         if not self.conditions:
-            return self.loop
+            return loop
         test: Expression = TRUE
         for condition in self.conditions:
             test = both(test, condition)
-        return If(test, (changed(self.loop, body=body),), (self.loop,))
+        return If(test, (changed(loop, body=body, short=self.within),), (loop,))
 
     def _statement(self, one: Statement) -> Statement:
         """A statement that looks at no index that has been looked at."""
@@ -159,8 +179,8 @@ class _Loop:
         ends = [linear.rest]
         if linear.factor:
             loop = self.loop
-            one = Constant("int64", 1 if loop.step > 0 else -1)
-            if abs(loop.step) == 1 or linear.factor > 0:
+            one = Constant("int64", 1 if self.step > 0 else -1)
+            if abs(self.step) == 1 or linear.factor > 0:
                 last: Expression = Operation("subtract", "int64", (loop.stop, one))
             else:
                 last = loop.stop
@@ -180,17 +200,18 @@ class _Loop:
         if isinstance(index, Get) and index.slot in self.index:
             return self.index[index.slot]
         if self._is_same(index):
-            return _Linear(0, index)
-        if isinstance(index, Operation) and index.name in ("add", "subtract"):
+            return _Linear(0, _wrapping(index))
+        name = index.name.removeprefix("exact_") if isinstance(index, Operation) else ""
+        if isinstance(index, Operation) and name in ("add", "subtract"):
             parts = [self._linear(arg) for arg in index.args]
             left, right = parts
             if left is None or right is None:
                 return None
-            sign = 1 if index.name == "add" else -1
+            sign = 1 if name == "add" else -1
             factor = left.factor + sign * right.factor
             if abs(factor) > 1:
                 return None
-            rest = Operation(index.name, "int64", (left.rest, right.rest))
+            rest = Operation(name, "int64", (left.rest, right.rest))
             return _Linear(factor, rest)
         return None
 
@@ -210,9 +231,16 @@ def _counted_from_the_start(index: Expression) -> Expression:
     if isinstance(index, Operation) and index.name == "select":
         test, end, plain = index.args
         below = Operation("less", "bool", (plain, _ZERO))
-        if test == below and isinstance(end, Operation) and end.name == "add":
+        if test == below and isinstance(end, Operation) and end.name == "exact_add":
             return plain
     return index
+
+
+def _wrapping(one: Expression) -> Expression:
+    """An expression whose sums may overflow: it is asked for where its loop may not run."""
+    if not isinstance(one, Operation):
+        return one
+    return changed(one, name=one.name.removeprefix("exact_"), args=tuple(map(_wrapping, one.args)))
 
 
 def is_temporary(slot: str) -> bool:
@@ -222,209 +250,650 @@ def is_temporary(slot: str) -> bool:
 
 # -- all loops at once ----------------------------------------------------------------------------
 
-#: Of a sum of indices: how many terms it has, and how large a factor is, at most.
-_TERMS, _FACTOR = 8, 64
-#: Indices that are looked at before all loops, at most.
-_MOST_OF_ALL = 64
-
-
-@record
-class _Sum:
-    """`rest + factor * term + …`: terms are indices of loops, lengths and given numbers."""
-
-    factors: tuple[tuple[Expression, int], ...]
-    rest: int
-
-    def plus(self, other: _Sum, sign: int = 1) -> _Sum | None:
-        """The sum of two; None where it is too long."""
-        found = dict(self.factors)
-        for term, factor in other.factors:
-            found[term] = found.get(term, 0) + sign * factor
-        left = tuple((term, factor) for term, factor in found.items() if factor)
-        if len(left) > _TERMS or any(abs(factor) > _FACTOR for _, factor in left):
-            return None
-        return _Sum(left, self.rest + sign * other.rest)
-
-    def times(self, factor: int) -> _Sum | None:
-        """A multiple."""
-        if abs(factor) > _FACTOR:
-            return None
-        scaled = tuple((term, factor * each) for term, each in self.factors if factor)
-        return _Sum((), factor * self.rest).plus(_Sum(scaled, 0))
-
-    @property
-    def code(self) -> Expression:
-        """The sum as an expression; terms have 41 bits at most, or are lengths."""
-        found: Expression = Constant("int64", self.rest)
-        for term, factor in self.factors:
-            one = Operation("multiply", "int64", (term, Constant("int64", factor)))
-            found = Operation("add", "int64", (found, one))
-        return found
+#: Conditions that are asked before all loops, looks at one loop, and variables of it, at most.
+_MOST_OF_ALL, _LOOKS, _VARIABLES = 64, 8, 12
+#: How often the whole is gone through, each time with the conditions of the time before.
+_TIMES = 3
+_OPPOSITE = {
+    "less": "greater_equal", "less_equal": "greater", "equal": "not_equal",
+    "not_equal": "equal", "greater": "less_equal", "greater_equal": "less",
+}  # fmt: skip
+_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
+             "greater_equal": "less_equal", "equal": "equal", "not_equal": "not_equal"}  # fmt: skip
+#: Between which integers an expression of a dtype that int64 holds lies.
+_NARROW = frozenset("bool int8 int16 int32 uint8 uint16 uint32".split())
 
 
 def versioned(
-    body: tuple[Statement, ...], numbers: Collection[str]
+    body: tuple[Statement, ...], numbers: Collection[str], arrays: Sequence[Array]
 ) -> tuple[tuple[Statement, ...], Expression]:
     """Statements twice: without looking at indices where what is known before all loops allows it.
 
     Args:
         body: the statements.
         numbers: the variables that hold given integers at the beginning.
+        arrays: what it reads and writes.
 
     Returns:
         The statements, and a condition with which no run of them ends early.
     """
-    whole = _Whole(numbers)
-    whole.statements(body)
-    if not whole.conditions or len(whole.conditions) > _MOST_OF_ALL:
+    conditions: dict[Sum, Expression] = {}
+    for _ in range(_TIMES):
+        whole, count = _Whole(numbers, arrays, conditions), len(conditions)
+        fast = whole.statements(body)
+        conditions = whole.conditions
+        if len(conditions) == count:
+            break
+    if len(conditions) > _MOST_OF_ALL:
         return hoisted(body), FALSE
-    whole.is_complete = True  # indices in branches are looked at, unless this is known of others
-    fast = whole.statements(body)
     test: Expression = TRUE
-    for condition in whole.conditions:
+    for condition in conditions.values():
         test = both(test, condition)
     sure = not may_end_in(fast)
-    return (If(test, fast if sure else hoisted(fast), body),), test if sure else FALSE
+    fast = fast if sure else hoisted(fast)
+    return (fast if test == TRUE else (If(test, fast, body),)), test if sure else FALSE
+
+
+@record
+class _Kept:
+    """Something that iterations of a loop may keep to.
+
+    Attributes:
+        kind: of what; `least` and `most`: a number, `low` and `high`: what the variable is at the
+            beginning, `below` and `above`: a sum that stays, `up` and `down`: what it was at the
+            beginning and one more in each iteration, `order`: another variable.
+        name: the variable.
+        other: the number or variable, or an expression and what is added to it.
+    """
+
+    kind: str
+    name: str
+    other: Any = None
 
 
 class _Whole:
     """All statements of an element loop, in the order in which they run.
 
     Attributes:
-        conditions: what has to hold for all indices that are looked at outside of branches.
-        is_complete: no condition is added any more.
+        conditions: what has to hold before all of them, as sums that are not negative.
     """
 
-    def __init__(self, numbers: Collection[str]) -> None:
-        self.conditions: dict[Expression, None] = {}
-        self.is_complete = False
-        self._spans: dict[str, tuple[_Sum | None, _Sum | None]] = {}
-        self._values = {name: _Sum(((Get(name, "int64"), 1),), 0) for name in numbers}
-        self._branches = 0
+    def __init__(
+        self, numbers: Collection[str], arrays: Sequence[Array], conditions: dict[Sum, Expression]
+    ) -> None:  # fmt: skip
+        """Begin with given integers, and conditions that hold."""
+        self.terms = Terms()
+        self.state: State | None = State({}, (), {})
+        self.conditions = dict(conditions)
+        self._arrays = arrays
+        self._lengths: dict[tuple[int, int], Sum] = {}
+        for name in sorted(numbers):
+            made = self.terms.new(-GIVEN, GIVEN, Get(name, "int64"))
+            self.state.values[name] = made
+        for place, array in enumerate(arrays):
+            for axis in range(array.rank):
+                self._length(Length(place, axis))
+        self.state.learn(conditions)
+        self._exits: dict[int, list[State]] = {}
+        self._kept: dict[int, list[_Kept]] = {}
+        self._sets: dict[int, tuple[list[str], list[str]]] = {}
+        self._squares: dict[int, Sum] = {}
+        self._depth = 0
 
-    def statements(self, body: tuple[Statement, ...], again: bool = False) -> tuple[Any, ...]:
-        """Statements that look at no index that is known to lie within.
+    def _at_end(self) -> State | None:
+        """The state after statements, where their end is reached."""
+        return self.state
 
-        Args:
-            body: the statements; what variables hold after them is not known.
-            again: they may run several times.
-        """
-        gone = {each.slot for each in everything(body) if isinstance(each, Set)}
-        known = {name: value for name, value in self._values.items() if name not in gone}
-        if again:
-            self._values = dict(known)
-        found = tuple(map(self._statement, body))
-        self._values = known
-        return found
+    @property
+    def _now(self) -> State:
+        """The state, where statements are reached."""
+        assert self.state is not None
+        return self.state
+
+    def _length(self, one: Length) -> Sum:
+        """A length; scratch memory is as long as an operand's axis."""
+        within = self._arrays[one.array].within
+        pair = within[one.axis] if within else (one.array, one.axis)
+        if pair not in self._lengths:
+            self._lengths[pair] = self.terms.new(0, GIVEN, Length(*pair))
+        return self._lengths[pair]
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """Statements that look at no index that is known to lie within."""
+        found = (each if self.state is None else self._statement(each) for each in body)
+        return tuple(each for each in found if each != Check(TRUE))
 
     def _statement(self, one: Statement) -> Statement:
         """One of them."""
         if isinstance(one, Set):
             value = self._expression(one.value)
-            total = self._sum(one.value) if one.value.dtype == "int64" else None
-            self._values.pop(one.slot, None)
-            if total is not None:
-                self._values[one.slot] = total
+            if one.value.dtype == "int64":
+                self._now.values[one.slot] = self._sum(one.value)
+            elif one.value.dtype == "bool":
+                self._now.truths[one.slot] = (
+                    self._facts_if(one.value, True), self._facts_if(one.value, False)
+                )  # fmt: skip
             return Set(one.slot, value)
         if isinstance(one, Store):
-            indices = tuple(map(self._expression, one.indices))
-            value = self._expression(one.value)
-            if one.checked and self._is_within(one.array, one.indices):
-                return Store(one.array, tuple(map(_counted_from_the_start, indices)), value, False)
-            return Store(one.array, indices, value, one.checked)
-        if isinstance(one, For):
-            ends = self._expression(one.start), self._expression(one.stop)
-            first, stop = self._sum(one.start), self._sum(one.stop)
-            last = stop and stop.plus(_Sum((), 1 if one.step > 0 else -1), -1)
-            self._spans.pop(one.slot, None)
-            self._spans[one.slot] = (first, last) if one.step > 0 else (last, first)
-            before = dict(self._values)
-            self._values[one.slot] = _Sum(((Get(one.slot, "int64"), 1),), 0)
-            body = self.statements(one.body, again=True)
-            self._values = {name: before[name] for name in self._values if name in before}
-            return changed(one, start=ends[0], stop=ends[1], body=body)
-        if isinstance(one, If):
-            test, before = self._expression(one.test), dict(self._values)
-            self._branches += 1
-            then = self.statements(one.then)
-            left, self._values = self._values, before
-            other = self.statements(one.other)
-            self._values = {name: left[name] for name in self._values if name in left}
-            self._branches -= 1
-            return If(test, then, other)
-        if isinstance(one, (Block, Repeat)):
-            return changed(one, body=self.statements(one.body, isinstance(one, Repeat)))
+            indices, checked = self._indices(one)
+            return Store(one.array, indices, self._expression(one.value), checked)
         if isinstance(one, Check):
-            return Check(self._expression(one.test))
-        return one
-
-    def _expression(self, one: Expression) -> Expression:
-        """As `_statement`."""
-        if isinstance(one, Operation):
-            return changed(one, args=tuple(map(self._expression, one.args)))
-        if not isinstance(one, Load):
+            if self._holds(one.test, True):
+                return Check(TRUE)
+            test = self._expression(one.test)
+            self._assume(one.test, True)
+            return Check(test)
+        if isinstance(one, If):
+            return self._if(one)
+        if isinstance(one, Block):
+            self._exits[one.label] = []
+            body = self.statements(one.body)
+            ends = self._exits.pop(one.label)
+            if self.state is not None:
+                ends.append(self.state)
+            self.state = self.terms.joined(ends)
+            return changed(one, body=body)
+        if isinstance(one, Leave):
+            self._exits[one.label].append(self._now)
+            self.state = None
             return one
-        indices = tuple(map(self._expression, one.indices))
-        if one.checked and self._is_within(one.array, one.indices):
-            indices = tuple(map(_counted_from_the_start, indices))
-            return changed(one, indices=indices, checked=False)
-        return changed(one, indices=indices)
+        return self._for(one) if isinstance(one, For) else self._repeat(one)
 
-    def _is_within(self, array: int, indices: tuple[Expression, ...]) -> bool:
-        """Whether indices lie within, once conditions hold; these are noted."""
-        wanted: list[Expression] = []
-        for axis, index in enumerate(indices):
-            found = self._sum(_counted_from_the_start(index))
-            least = None if found is None else self._extreme(found, 0)
-            most = None if found is None else self._extreme(found, 1)
-            if least is None or most is None:
+    def _if(self, one: If) -> If:
+        """Two branches."""
+        test, before = self._expression(one.test), self._now
+        ends, ways = [], []
+        for holds, body in ((True, one.then), (False, one.other)):
+            self.state = before.copy()
+            self._assume(one.test, holds)
+            ways.append(self.statements(body))
+            if self.state is not None:
+                ends.append(self.state)
+        self.state = self.terms.joined(ends)
+        return If(test, *ways)
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def _for(self, one: For) -> For:
+        """A loop over integers."""
+        start, stop = self._expression(one.start), self._expression(one.stop)
+        step = one.step if isinstance(one.step, int) else self._expression(one.step)
+        first, end = self._sum(one.start), self._sum(one.stop)
+        sign = -1 if isinstance(one.step, int) and one.step < 0 else 1
+        entry = self._now
+        pace = sign if one.step == sign else None
+
+        def begin(state: State) -> Sum:
+            index = self.terms.new(-(2**62), 2**62)
+            ahead = index.plus(first, -1).times(sign)
+            state.learn((ahead, end.plus(index, -1).times(sign).more(-1)))
+            state.values[one.slot] = index
+            return ahead
+
+        gone = end.plus(first, -1).times(sign)
+        short = self._depth > 0 and not has_loops(one.body)
+        short = short and self._asked(gone.times(-1).more(SHORT))
+        body, kept = self._iterations(one, begin, pace)
+        state = entry.copy()
+        if not self.terms.follows(gone, entry):
+            least, gone = gone, self.terms.new(0, 2**63 - 1)
+            state.learn((gone, gone.plus(least, -1)))
+        self._at_head(one, state, kept, entry, gone)
+        state.values.pop(one.slot, None)
+        self.state = state
+        return changed(one, start=start, stop=stop, step=step, body=body, short=short)
+
+    def _repeat(self, one: Repeat) -> Repeat:
+        """A loop that a `Leave` ends."""
+        body, _ = self._iterations(one, lambda state: None, None)
+        self.state = None
+        return changed(one, body=body)
+
+    def _iterations(
+        self, one: For | Repeat, begin: Callable[[State], Sum | None], pace: int | None
+    ) -> tuple[tuple[Statement, ...], list[_Kept]]:
+        """The body of a loop, and what its iterations keep to.
+
+        Args:
+            one: the loop.
+            begin: adds what is known of its index; gives how far that is from the first.
+            pace: its step, if that is 1 or -1.
+        """
+        entry = self._now
+        kept = self._kept.get(id(one))
+        if kept is None:
+            kept = self._supposed(one, entry, pace)
+        zero = ZERO if pace else None
+        kept = [each for each in kept if self._keeps(each, entry, entry, zero)]
+        marks = {label: len(states) for label, states in self._exits.items()}
+        asked = len(self.conditions)
+        for look in range(_LOOKS):
+            for label, count in marks.items():
+                del self._exits[label][count:]
+            for condition in list(self.conditions)[asked:]:
+                del self.conditions[condition]
+            state = entry.copy()
+            count_now = begin(state)
+            self._at_head(one, state, kept, entry, count_now if pace else None)
+            self.state = state
+            self._depth += 1
+            body = self.statements(one.body)
+            self._depth -= 1
+            end = self._at_end()
+            if end is None:
+                break
+            after = count_now.more(1) if count_now is not None and pace else None
+            left = [each for each in kept if self._keeps(each, end, entry, after)]
+            if len(left) == len(kept):
+                break
+            kept = left if look < _LOOKS - 2 else []
+        self._kept[id(one)] = kept
+        return body, kept
+
+    def _changed_in(self, one: For | Repeat) -> tuple[list[str], list[str]]:
+        """The integers, and the truth values, that a loop sets."""
+        if id(one) not in self._sets:
+            sets = [each for each in everything(one.body) if isinstance(each, Set)]
+            numbers, truths = (
+                list(dict.fromkeys(each.slot for each in sets if each.value.dtype == dtype))
+                for dtype in ("int64", "bool")
+            )
+            self._sets[id(one)] = numbers, truths
+        return self._sets[id(one)]
+
+    def _at_head(
+        self, one: For | Repeat, state: State, kept: Sequence[_Kept], entry: State,
+        count: Sum | None,
+    ) -> None:  # fmt: skip
+        """Have variables hold what they may at the beginning of any iteration."""
+        numbers, truths = self._changed_in(one)
+        for name in truths:
+            state.truths.pop(name, None)
+        for name in numbers:
+            if state.values.pop(name, None) is not None and not is_temporary(name):
+                state.values[name] = self.terms.new()
+        for each in kept:
+            found = self._said(each, state, entry, count)
+            if found is not None:
+                state.learn((found,))
+
+    def _supposed(self, one: For | Repeat, entry: State, pace: int | None) -> list[_Kept]:
+        """What the iterations of a loop may keep to."""
+        changes = self._changed_in(one)[0]
+        names = [n for n in changes if n in entry.values and not is_temporary(n)][:_VARIABLES]
+        found: dict[_Kept, None] = {}
+        for name in names:
+            found.update(dict.fromkeys(_Kept(kind, name) for kind in ("low", "high")))
+            found.update((_Kept("least", name, number), None) for number in (-1, 0, 1, -(2**31)))
+            found[_Kept("most", name, 2**31)] = None
+            if pace:
+                found.update(dict.fromkeys(_Kept(kind, name) for kind in ("up", "down")))
+        for name, left, right in _comparisons(one.body):
+            if not isinstance(left, Get) or left.slot not in names or len(found) > 96:
+                continue
+            if isinstance(right, Get) and right.slot in names:
+                if name.startswith("less"):
+                    found[_Kept("order", left.slot, right.slot)] = None
+            elif self._same(right, entry, changes) is not None:
+                slack = {"less_equal": 1, "greater_equal": -1}.get(name, 0)
+                ways = ["above" if name.startswith("greater") else "below"]
+                ways = ["below", "above"] if name == "not_equal" else ways
+                found.update((_Kept(kind, left.slot, (right, slack)), None) for kind in ways)
+        return list(found)
+
+    def _keeps(self, one: _Kept, state: State, entry: State, count: Sum | None) -> bool:
+        """Whether a state keeps to something."""
+        said = self._said(one, state, entry, count)
+        return said is not None and self.terms.follows(said, state)
+
+    def _said(self, one: _Kept, state: State, entry: State, count: Sum | None) -> Sum | None:
+        """What something says, as a sum that is not negative; None where nothing is known."""
+        value, first = state.values.get(one.name), entry.values.get(one.name)
+        if value is None or first is None:
+            return None
+        if one.kind in ("up", "down") and count is None:
+            return None
+        minus = value.times(-1)
+        if one.kind == "low":
+            return value.plus(first, -1)
+        if one.kind == "high":
+            return first.plus(minus)
+        if one.kind == "least":
+            return value.more(-one.other)
+        if one.kind == "most":
+            return minus.more(one.other)
+        if one.kind == "up":
+            assert count is not None
+            return first.plus(count).plus(minus)
+        if one.kind == "down":
+            assert count is not None
+            return value.plus(first, -1).plus(count)
+        if one.kind == "order":
+            other = state.values.get(one.other)
+            return None if other is None else other.plus(minus)
+        end = self._same(one.other[0], entry, ())
+        if end is None:
+            return None
+        end = end.more(one.other[1])
+        return end.plus(minus) if one.kind == "below" else value.plus(end, -1)
+
+    def _same(self, one: Expression, state: State, changes: Sequence[str]) -> Sum | None:
+        """An expression that a loop does not change, as a sum; None for others."""
+        if isinstance(one, Constant):
+            return Sum((), int(one.value))
+        if isinstance(one, Length):
+            return self._length(one)
+        if isinstance(one, Get):
+            return None if one.slot in changes else state.values.get(one.slot)
+        if not isinstance(one, Operation) or _plain(one.name) not in ("add", "subtract"):
+            return None
+        left, right = (self._same(arg, state, changes) for arg in one.args)
+        if left is None or right is None:
+            return None
+        return left.plus(right, 1 if _plain(one.name) == "add" else -1)
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def _indices(self, one: Load | Store) -> tuple[tuple[Expression, ...], bool]:
+        """The indices of an element, and whether they are still to be looked at."""
+        indices = tuple(map(self._expression, one.indices))
+        if not one.checked:
+            return indices, False
+        plain = []
+        for axis, (index, old) in enumerate(zip(indices, one.indices, strict=True)):
+            end = self._length(Length(one.array, axis))
+            start = _counted_from_the_start(old)
+            first = self._sum(start)
+            if self._asked(first, end.plus(first, -1).more(-1)):
+                plain.append(_counted_from_the_start(index))
+            elif start is old or not self._asked(first.plus(end), end.plus(first, -1).more(-1)):
+                return indices, True
+            else:
+                plain.append(index)
+        return tuple(plain), False
+
+    def _asked(self, *goals: Sum) -> bool:
+        """Whether sums are not negative, once conditions hold before all loops, which are noted."""
+        wanted: dict[Sum, Expression] = {}
+        for goal in goals:
+            if self.terms.follows(goal, self._now):
+                continue
+            left = self.terms.left
+            if left is None or len(self.conditions) + len(wanted) > _MOST_OF_ALL:
                 return False
-            left = _Sum(((Length(array, axis), 1),), -1).plus(most, -1)
-            if left is None:
-                return False
-            for each in (least, left):
-                if each.factors or each.rest < 0:
-                    wanted.append(Operation("greater_equal", "bool", (each.code, _ZERO)))
-        if self.is_complete or self._branches:
-            return self.is_complete and self.conditions.keys() >= set(wanted)
-        self.conditions.update(dict.fromkeys(wanted))
+            if left not in self.conditions:
+                wanted[left] = Operation("greater_equal", "bool", (self._code(left), _ZERO))
+        self.conditions.update(wanted)
+        self._now.learn(wanted)
         return True
 
-    def _extreme(self, one: _Sum, which: int) -> _Sum | None:
-        """The least (0) or the most (1) that a sum is in any iteration; it has no loop's index."""
-        while True:
-            loops = [pair for pair in one.factors if _slot(pair[0]) in self._spans]
-            if not loops:
-                return one
-            order = list(self._spans)
-            term, factor = max(loops, key=lambda pair: order.index(_slot(pair[0])))  # innermost
-            end = self._spans[_slot(term)][which if factor > 0 else 1 - which]
-            scaled = None if end is None else end.times(factor)
-            rest = one.plus(_Sum(((term, factor),), 0), -1)
-            if scaled is None or rest is None or (found := rest.plus(scaled)) is None:
-                return None
-            one = found
+    def _code(self, one: Sum) -> Expression:
+        """A sum of what is known before all loops; terms have 41 bits at most."""
+        found: Expression = Constant("int64", one.rest)
+        for term, factor in one.factors:
+            times = Constant("int64", factor)
+            part = Operation("multiply", "int64", (self.terms.codes[term], times))
+            found = Operation("add", "int64", (found, part))
+        return found
 
-    def _sum(self, one: Expression) -> _Sum | None:
-        """An expression as a sum; None where it is none."""
+    def _expression(self, one: Expression) -> Expression:
+        """An expression that looks at nothing that is known."""
+        if isinstance(one, Load):
+            indices, checked = self._indices(one)
+            return changed(one, indices=indices, checked=checked)
+        if not isinstance(one, Operation):
+            return one
+        args = tuple(map(self._expression, one.args))
+        name = one.name
+        if one.dtype == "int64":
+            plain = _plain(name)
+            if plain in _EXACT:
+                if not name.startswith("exact_") and self._fits(one):
+                    name = f"exact_{plain}" if plain in _SUMS else plain
+            elif plain in ("floor_divide", "remainder") and not isinstance(args[1], Constant):
+                found = self._divided(one, plain, args)
+                if found is not None:
+                    return found
+        return one if (name, args) == (one.name, one.args) else changed(one, name=name, args=args)
+
+    def _fits(self, one: Operation) -> bool:
+        """Whether what an operation gives has 64 bits, with no more said."""
+        return self.terms.fits(self._made(one, [self._sum(arg) for arg in one.args]), self._now)
+
+    def _divided(
+        self, one: Operation, name: str, args: tuple[Expression, ...]
+    ) -> Expression | None:
+        """A quotient by a positive number, or what is left; None where it may be another."""
+        x, divisor = (self._sum(arg) for arg in one.args)
+        if not self._asked(divisor.more(-1)):
+            return None
+        near = name == "remainder" and self.terms.follows(x.plus(divisor), self._now)
+        if near and self.terms.follows(divisor.times(2).plus(x, -1).more(-1), self._now):
+            below = Operation("less", "bool", (args[0], _ZERO))
+            beyond = Operation("greater_equal", "bool", args)
+            above = Operation("select", "int64", (
+                beyond, Operation("subtract", "int64", args), args[0]
+            ))  # fmt: skip
+            return Operation("select", "int64", (below, Operation("add", "int64", args), above))
+        return Operation(f"positive_{name}", "int64", args)
+
+    def _sum(self, one: Expression) -> Sum:
+        """An expression of int64 as a sum, of which facts are noted."""
         if isinstance(one, Constant):
-            return _Sum((), int(one.value)) if abs(one.value) < 2**40 else None
+            return Sum((), int(one.value))
         if isinstance(one, Length):
-            return _Sum(((one, 1),), 0)
+            return self._length(one)
         if isinstance(one, Get):
-            return self._values.get(one.slot)
-        if not isinstance(one, Operation) or one.name not in ("add", "subtract", "multiply"):
+            found = self._now.values.get(one.slot) if one.dtype == "int64" else None
+            if found is None:
+                found = self.terms.new(*limits(one.dtype))
+                if one.dtype == "int64":
+                    self._now.values[one.slot] = found
+            return found
+        if isinstance(one, Load):
+            return self.terms.new(*limits(one.dtype))
+        if one.dtype != "int64" and one.dtype not in _NARROW:
+            return self.terms.new()
+        if one.name in ("convert", "checked_convert"):
+            (inner,) = one.args
+            within = one.dtype == "int64" and (inner.dtype in _NARROW or inner.dtype == "int64")
+            return self._sum(inner) if within else self.terms.new(*limits(one.dtype))
+        if one.dtype != "int64":
+            return self.terms.new(*limits(one.dtype))
+        if one.name == "select":
+            return self._chosen(one)
+        args = [self._sum(arg) for arg in one.args if arg.dtype == "int64"]
+        if len(args) < len(one.args):
+            return self.terms.new()
+        found = self._made(one, args)
+        exact = one.name.startswith(("checked_", "exact_"))
+        if _plain(one.name) not in _EXACT or exact or self.terms.fits(found, self._now):
+            return found if found.is_short else self.terms.new()
+        return self.terms.new()
+
+    def _made(self, one: Operation, args: Sequence[Sum]) -> Sum:
+        """What an operation on integers gives, were they as large as they like."""
+        name, (x, *rest) = _plain(one.name).removeprefix("positive_"), args
+        if name == "negative":
+            return x.times(-1)
+        if name in ("add", "subtract"):
+            return x.plus(rest[0], 1 if name == "add" else -1)
+        if name == "multiply":
+            return self._product(x, rest[0])
+        follows, now, new = self.terms.follows, self._now, self.terms.new()
+        if name in ("floor_divide", "right_shift") and not rest[0].factors:
+            divisor = rest[0].rest if name == "floor_divide" else 1 << max(0, min(rest[0].rest, 62))
+            if divisor > 0:
+                back = x.plus(new.times(divisor), -1)
+                now.learn((back, back.times(-1).more(divisor - 1)))
+        elif name == "remainder":
+            if follows(rest[0].more(-1), now):
+                now.learn((new, rest[0].plus(new, -1).more(-1)))
+                if follows(x, now):
+                    now.learn((x.plus(new, -1),))
+        elif name == "floor_divide":
+            if follows(rest[0].more(-1), now) and follows(x, now):
+                now.learn((new, x.plus(new, -1)))
+        elif name == "bitwise_and":
+            least = [each for each in args if follows(each, now)]
+            now.learn(each.plus(new, -1) for each in least)
+            now.learn((new,) if least else ())
+        elif name in ("minimum", "maximum"):
+            return self._extreme(1 if name == "minimum" else -1, x, rest[0])
+        elif name == "absolute":
+            now.learn((new, new.plus(x), new.plus(x, -1)))
+        return new
+
+    def _product(self, x: Sum, y: Sum) -> Sum:
+        """A product."""
+        if not x.factors or not y.factors:
+            return y.times(x.rest) if not x.factors else x.times(y.rest)
+        near = [self._bits(each) for each in (x, y)]
+        if sum(near) > 62:
+            new = self.terms.new(-(2**127), 2**127)
+        else:
+            new = self.terms.new(-(2 ** sum(near)), 2 ** sum(near))
+        now, follows = self._now, self.terms.follows
+        if x == y:
+            now.learn((new, new.plus(x), new.plus(x, -1)))
+            self._squares[new.factors[0][0]] = x
+        elif follows(x, now) and follows(y, now):
+            now.learn((new,))
+        return new
+
+    def _bits(self, one: Sum) -> int:
+        """How many bits a number has, roughly, without its sign."""
+        for bits in (21, 31, 41):
+            most = one.times(-1).more(2**bits), one.more(2**bits)
+            if all(self.terms.follows(each, self._now) for each in most):
+                return bits
+        return 64
+
+    def _extreme(self, sign: int, x: Sum, y: Sum) -> Sum:
+        """The smaller (1) or the larger (-1) of two."""
+        follows, now = self.terms.follows, self._now
+        gap = y.plus(x, -1).times(sign)
+        if follows(gap, now):
+            return x
+        if follows(gap.times(-1), now):
+            return y
+        new = self.terms.new()
+        now.learn((x.plus(new, -1).times(sign), y.plus(new, -1).times(sign)))
+        if sign == 1 and follows(x, now) and follows(y, now):
+            now.learn((new,))
+        return new
+
+    def _chosen(self, one: Operation) -> Sum:
+        """One of two."""
+        test, then, other = one.args
+        for holds, way in ((True, then), (False, other)):
+            if self._holds(test, holds):
+                return self._sum(way)
+        before, found = self._now, []
+        for holds, way in ((True, then), (False, other)):
+            self.state = before.copy()
+            self._assume(test, holds)
+            found.append((self._sum(way), self.state))
+        self.state = before
+        return self.terms.between(found, before)
+
+    # -- conditions -----------------------------------------------------------------------------
+
+    def _assume(self, test: Expression, holds: bool) -> None:
+        """Note that a condition holds, or does not."""
+        facts = self._facts_if(test, holds) or ()
+        self._now.learn(facts)
+        for fact in facts:
+            for term, factor in fact.factors:
+                if factor < 0 and term in self._squares:
+                    self._bound_root(term)
+
+    def _bound_root(self, term: int) -> None:
+        """Bound what a bounded number is the square of."""
+        square, root = Sum(((term, 1),), 0), self._squares[term]
+        for bits in (21, 31):
+            if self.terms.follows(square.times(-1).more(4**bits - 1), self._now):
+                self._now.learn((root.more(2**bits), root.times(-1).more(2**bits)))
+                return
+
+    def _facts_if(self, test: Expression, holds: bool) -> Facts | None:
+        """What is known where a condition holds, or does not; None where that cannot be."""
+        if isinstance(test, Constant):
+            return () if bool(test.value) == holds else None
+        if isinstance(test, Get):
+            found = self._now.truths.get(test.slot)
+            return () if found is None else found[0 if holds else 1]
+        if not isinstance(test, Operation):
+            return ()
+        if test.name == "logical_not":
+            return self._facts_if(test.args[0], not holds)
+        if test.name == ("bitwise_and" if holds else "bitwise_or"):
+            parts = [self._facts_if(each, holds) for each in test.args]
+            return None if None in parts else tuple(f for part in parts for f in part or ())
+        gap = self._gap(test)
+        if gap is None:
+            return ()
+        name = test.name if holds else _OPPOSITE[test.name]
+        if name == "not_equal":
+            return tuple(
+                each.more(-1) for each in (gap, gap.times(-1))
+                if self.terms.follows(each, self._now)
+            )  # fmt: skip
+        if name == "equal":
+            return gap, gap.times(-1)
+        gap = gap if name.startswith("less") else gap.times(-1)
+        return (gap if name.endswith("equal") else gap.more(-1),)
+
+    def _gap(self, test: Operation) -> Sum | None:
+        """How much larger the second of two integers that are compared is; None for others."""
+        if test.name not in _OPPOSITE or any(arg.dtype != "int64" for arg in test.args):
             return None
-        left, right = map(self._sum, one.args)
-        if left is None or right is None or one.dtype != "int64":
-            return None
-        if one.name != "multiply":
-            return left.plus(right, 1 if one.name == "add" else -1)
-        if left.factors and right.factors:
-            return None
-        return right.times(left.rest) if right.factors else left.times(right.rest)
+        left, right = map(self._sum, test.args)
+        return right.plus(left, -1)
+
+    def _holds(self, test: Expression, holds: bool) -> bool:
+        """Whether a condition is known to hold, or not to."""
+        if isinstance(test, Constant):
+            return bool(test.value) == holds
+        if not isinstance(test, Operation):
+            return False
+        if test.name == "logical_not":
+            return self._holds(test.args[0], not holds)
+        if test.name in ("bitwise_and", "bitwise_or"):
+            every = all if (test.name == "bitwise_and") == holds else any
+            return every(self._holds(each, holds) for each in test.args)
+        if self._gap(test) is None or test.name == ("not_equal" if holds else "equal"):
+            return False
+        facts = self._facts_if(test, holds) or ()
+        return all(self.terms.follows(fact, self._now) for fact in facts)
 
 
-def _slot(one: Expression) -> str:
-    """The variable that an expression is; "" for others."""
-    return one.slot if isinstance(one, Get) else ""
+#: Integer operations that may overflow; and those with a name for where they do not.
+_SUMS = ("add", "subtract", "multiply")
+_EXACT = (*_SUMS, "negative", "absolute")
+
+
+def _plain(name: str) -> str:
+    """The operation of a name that says when it ends a run."""
+    return name.removeprefix("checked_").removeprefix("exact_")
+
+
+def _comparisons(body: tuple[Statement, ...]) -> Iterator[tuple[str, Expression, Expression]]:
+    """Yield the comparisons of integers in statements, both ways round."""
+
+    def within(one: Expression) -> Iterator[tuple[str, Expression, Expression]]:
+        if isinstance(one, Operation):
+            if one.name in _MIRRORED and one.args[0].dtype == "int64":
+                left, right = one.args
+                yield one.name, left, right
+                yield _MIRRORED[one.name], right, left
+            for arg in one.args:
+                yield from within(arg)
+
+    for each in everything(body):
+        if isinstance(each, (Set, Store)):
+            yield from within(each.value)
+        elif isinstance(each, (If, Check)):
+            yield from within(each.test)

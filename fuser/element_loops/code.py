@@ -61,8 +61,12 @@ Expression: TypeAlias = Constant | Get | Length | Load | Operation
 
 #: Operations that are no rows of the op table. Those that begin with `checked_` end the run where
 #: Python raises, where the result has more than 64 bits, or, of floats, where finite numbers give
-#: one that is not; `truncated` does, too. All others are rows, with NumPy's meaning.
-OWN = ("convert", "checked_convert", "truncated", "nonzero", "select", "add_in_any_order")
+#: one that is not; `truncated` does, too. `exact_`: the result is known to have 64 bits;
+#: `positive_`: the divisor is known to be positive. All others are rows, with NumPy's meaning.
+OWN = (
+    "convert", "checked_convert", "truncated", "nonzero", "select", "add_in_any_order",
+    "positive_floor_divide", "positive_remainder", "exact_add", "exact_subtract", "exact_multiply",
+)  # fmt: skip
 
 
 @record
@@ -121,15 +125,24 @@ class Repeat:
     body: tuple[Statement, ...]
 
 
+#: Integers that a loop is over which need not look at Ctrl-C.
+SHORT = 2**22
+
+
 @record
 class For:
-    """Statements for each of the integers from `start` to `stop`, by a step that is not zero."""
+    """Statements for each of the integers from `start` to `stop`.
+
+    The step is a number that is not zero, or an expression that is positive. `short`: there are at
+    most `SHORT` of them, so that nobody waits for its end.
+    """
 
     slot: str
     start: Expression
     stop: Expression
-    step: int
+    step: int | Expression
     body: tuple[Statement, ...]
+    short: bool = False
 
 
 Statement: TypeAlias = Set | Store | Check | If | Block | Leave | Repeat | For
@@ -197,6 +210,11 @@ def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
         yield statement.other
     elif isinstance(statement, (Block, Repeat, For)):
         yield statement.body
+
+
+def has_loops(body: tuple[Statement, ...]) -> bool:
+    """Whether loops stand among statements, or inside of them."""
+    return any(isinstance(each, (For, Repeat)) for each in everything(body))
 
 
 def everything(body: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -182,7 +182,10 @@ def _tag(found: frozenset[str], left: Value, right: Value) -> Expression:
     return TRUE if found.isdisjoint(kinds.PYTHON) else either(left.numpy, right.numpy)
 
 
-_UNCHECKED = {"checked_add": "add", "checked_subtract": "subtract", "checked_multiply": "multiply"}
+_UNCHECKED = {
+    "checked_add": "exact_add", "checked_subtract": "exact_subtract",
+    "checked_multiply": "exact_multiply",
+}  # fmt: skip
 _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 

@@ -111,7 +111,7 @@ def plus(one: Expression, other: Expression) -> Expression:
         return Constant("int64", int(one.value) + int(other.value))
     if other == ZERO:
         return one
-    return other if one == ZERO else Operation("add", "int64", (one, other))
+    return other if one == ZERO else Operation("exact_add", "int64", (one, other))
 
 
 def minus(one: Expression, other: Expression) -> Expression:
@@ -120,14 +120,14 @@ def minus(one: Expression, other: Expression) -> Expression:
         return ZERO
     if isinstance(one, Constant) and isinstance(other, Constant):
         return Constant("int64", int(one.value) - int(other.value))
-    return one if other == ZERO else Operation("subtract", "int64", (one, other))
+    return one if other == ZERO else Operation("exact_subtract", "int64", (one, other))
 
 
 def times(one: Expression, factor: int) -> Expression:
     """A multiple of an index."""
     if factor == 1:
         return one
-    return Operation("multiply", "int64", (one, Constant("int64", factor)))
+    return Operation("exact_multiply", "int64", (one, Constant("int64", factor)))
 
 
 def least(one: Expression, other: Expression) -> Expression:

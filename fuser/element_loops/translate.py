@@ -203,7 +203,7 @@ class _Translator:
         if not may_end_in(body):
             return body, TRUE
         given = {number.slot for number in self.numbers if number.kind == "pyint"}
-        return versioned(body, given)
+        return versioned(body, given, self.arrays)
 
     def _returned(self, given: Any) -> Any:
         """What `return` gives as names of results; notes the results."""
@@ -682,18 +682,7 @@ class _Translator:
                     for name, bound in (("greater_equal", low), ("less_equal", limit))
                 ]
                 self.check(operators.both(*near))
-        wide = slices.minus(slices.plus(stop.code, slices.minus(step.code, slices.ONE)), start.code)
-        turns = Operation("floor_divide", "int64", (wide, step.code))
-        count = slices.most(turns, slices.ZERO)
-        low, high = max(start.type.low, -limit), min(stop.type.high, limit) - 1
-
-        def begin(turn: Value) -> None:
-            away = Operation("multiply", "int64", (turn.code, step.code))
-            index = Operation("add", "int64", (start.code, away))
-            self._assign(node.target, operators.python(index, low, max(low, high)))
-
-        whole = self.temporary(operators.python(count, 0, 2 * limit))
-        self._for(node, operators.constant(0), whole, 1, begin)
+        self._for(node, start, stop, step, lambda index: self._assign(node.target, index))
 
     def _span(self, node: ast.expr) -> tuple[Value, Value, int | Value] | None:
         """Start, stop and step of a range; None where it is none."""
@@ -764,9 +753,10 @@ class _Translator:
         return [span.length], part, False
 
     def _for(
-        self, node: ast.For, start: Value, stop: Value, step: int, begin: Callable[[Value], None]
-    ) -> None:
-        """A loop over integers."""
+        self, node: ast.For, start: Value, stop: Value, step: int | Value,
+        begin: Callable[[Value], None],
+    ) -> None:  # fmt: skip
+        """A loop over integers; a step that is computed is positive."""
         start, stop = self.temporary(start), self.temporary(stop)
         for bound in (start, stop):
             if bound.type.low < -(2**62) or bound.type.high > 2**62:
@@ -776,7 +766,8 @@ class _Translator:
                 ]
                 self.check(operators.both(*near))
         low, high = start.type.low, stop.type.high - 1
-        if step < 0:
+        pace = step if isinstance(step, int) else step.code
+        if isinstance(step, int) and step < 0:
             low, high = stop.type.low + 1, start.type.high
         if low > high:  # it runs no time
             low = high = max(kinds.LEAST, min(kinds.MOST, low))
@@ -788,7 +779,7 @@ class _Translator:
             self.block(node.body)
 
         def whole(code: Statements) -> None:
-            self.out.append(("for", slot, start.code, stop.code, step, code))
+            self.out.append(("for", slot, start.code, stop.code, pace, code))
 
         self._loop(node, body, whole)
 

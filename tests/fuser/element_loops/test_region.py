@@ -103,10 +103,28 @@ def _spins(x: Any) -> float:
     return total
 
 
+def _goes_far(x: Any) -> float:
+    """Takes minutes without a loop in its loop."""
+    total = 0.0
+    for i in range(10**11 if x[0] < 1 else 3):
+        total = total * 0.5 + i
+    return total
+
+
+def _goes_far_inside(x: Any) -> float:
+    """A long loop in a short one."""
+    total = 0.0
+    for k in range(3):
+        for i in range(10**11 if x[0] < 1 else k):
+            total = total * 0.5 + i
+    return total
+
+
 @pytest.mark.usefixtures("ctrl_c")
-def test_a_loop_can_be_interrupted() -> None:
+@pytest.mark.parametrize("function", [_spins, _goes_far, _goes_far_inside])
+def test_a_loop_can_be_interrupted(function: Callable[..., Any]) -> None:
     """Ctrl-C ends a loop without end."""
-    fused = fuser.fuse(_spins, fallback="error")
+    fused = fuser.fuse(function, fallback="error")
     fused(np.ones(1))
     main = threading.main_thread().ident
     assert main is not None
@@ -153,8 +171,8 @@ def test_some_indices_are_looked_at_later() -> None:
 
 def test_indices_are_looked_at_before_an_innermost_loop() -> None:
     """Where others are not known, it is there twice: with and without checks."""
-    source = "while n > 0:\n    n -= 1\n    for i in range(n):\n        x[i + 1] = x[i]"
-    found: list[Any] = list(_code(source, x="float64[1]", n="pyint").body)
+    source = "for m in range(len(k)):\n    for i in range(k[m]):\n        x[i + 1] = x[i]"
+    found: list[Any] = list(_code(source, x="float64[1]", k="int64[1]").body)
     while found and not (isinstance(found[0], If) and isinstance(found[0].then[:1], tuple)
                          and isinstance(next(iter(found[0].then), None), For)):  # fmt: skip
         found = [*(part for each in inner(found[0]) for part in each), *found[1:]]

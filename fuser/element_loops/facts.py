@@ -1,0 +1,219 @@
+"""What is known of integers at one place of a loop's code: linear inequalities, and what follows.
+
+A `Sum` is a sum of terms with factors. A term is a length, a number that was given, or what an
+expression gave when it was computed; it never changes, variables come to hold other sums. A fact is
+a sum that is not negative. Whether another one is follows from facts by elimination: as many times
+a fact as cancels its newest term is taken away from it, until a number is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+from typing import TypeAlias
+
+from fuser.base.records import record
+from fuser.element_loops.code import Expression
+from fuser.element_loops.kinds import LEAST, MOST
+
+#: Of a sum: how many terms it has, and how large a factor is, at most.
+_TERMS, _FACTOR = 8, 64
+#: Steps of one proof, facts that one after another are used in it, and facts at one place, at most.
+_STEPS, _DEPTH, _FACTS = 120, 10, 160
+
+
+@record
+class Sum:
+    """`rest + factor * term + …`: terms by number, the oldest first."""
+
+    factors: tuple[tuple[int, int], ...]
+    rest: int
+
+    def plus(self, other: Sum, sign: int = 1) -> Sum:
+        """The sum of two, the other one so many times."""
+        if not other.factors:
+            return Sum(self.factors, self.rest + sign * other.rest)
+        found = dict(self.factors)
+        for term, factor in other.factors:
+            found[term] = found.get(term, 0) + sign * factor
+        left = tuple(sorted((t, f) for t, f in found.items() if f))
+        return Sum(left, self.rest + sign * other.rest)
+
+    def times(self, factor: int) -> Sum:
+        """A multiple."""
+        if not factor:
+            return ZERO
+        return Sum(tuple((t, factor * f) for t, f in self.factors), factor * self.rest)
+
+    def more(self, number: int) -> Sum:
+        """The sum of this and a number."""
+        return Sum(self.factors, self.rest + number)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it has few terms, and small factors."""
+        return len(self.factors) <= _TERMS and all(abs(f) <= _FACTOR for _, f in self.factors)
+
+
+ZERO = Sum((), 0)
+Facts: TypeAlias = tuple[Sum, ...]
+
+
+class State:
+    """What is known at one place.
+
+    Attributes:
+        values: the sums that variables hold.
+        facts: sums that are not negative.
+        truths: of variables that are true or false, facts of either case; None where it is none.
+    """
+
+    __slots__ = ("_by_term", "facts", "truths", "values")
+
+    def __init__(
+        self, values: dict[str, Sum], facts: Facts,
+        truths: dict[str, tuple[Facts | None, Facts | None]],
+    ) -> None:  # fmt: skip
+        """Begin with what is known."""
+        self.values, self.facts, self.truths = values, facts, truths
+        self._by_term: dict[int, list[Sum]] | None = None
+
+    def copy(self) -> State:
+        """The same, on its own."""
+        return State(dict(self.values), self.facts, dict(self.truths))
+
+    def learn(self, facts: Iterable[Sum]) -> None:
+        """Add facts."""
+        new = tuple(f for f in facts if f.factors and f.is_short and f not in self.facts)
+        if new and len(self.facts) + len(new) <= _FACTS:
+            self.facts += new
+            self._by_term = None
+
+    def about(self, term: int) -> Sequence[Sum]:
+        """The facts in which a term stands, the newest first."""
+        if self._by_term is None:
+            self._by_term = {}
+            for fact in reversed(self.facts):
+                for each, _ in fact.factors:
+                    self._by_term.setdefault(each, []).append(fact)
+        return self._by_term.get(term, ())
+
+
+class Terms:
+    """The terms of one loop's code, and proofs about them.
+
+    Attributes:
+        codes: of terms that are known before all loops, what gives them.
+        left: what the last proof that failed has left, of terms that are known before all loops.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.codes: dict[int, Expression] = {}
+        self.left: Sum | None = None
+        self._limits: list[tuple[int, int]] = []
+        self._steps = 0
+
+    def new(self, low: int = LEAST, high: int = MOST, code: Expression | None = None) -> Sum:
+        """A new term, which lies between two numbers."""
+        number = len(self._limits)
+        self._limits.append((low, high))
+        if code is not None:
+            self.codes[number] = code
+        return Sum(((number, 1),), 0)
+
+    def follows(self, goal: Sum, state: State) -> bool:
+        """Whether a sum is known not to be negative."""
+        self.left, self._steps = None, 0
+        return self._follows(goal, state, ())
+
+    def _follows(self, goal: Sum, state: State, used: tuple[Sum, ...]) -> bool:
+        """As `follows`; `used`: facts that have been taken away."""
+        if not goal.factors:
+            return goal.rest >= 0
+        self._steps += 1
+        if self._steps > _STEPS or not goal.is_short:
+            return False
+        if self.left is None and all(t in self.codes for t, _ in goal.factors):
+            self.left = goal
+        term, factor = goal.factors[-1]
+        if len(used) < _DEPTH:
+            for fact in state.about(term):
+                own = next(f for t, f in fact.factors if t == term)
+                if (own > 0) == (factor > 0) and used.count(fact) < 2:
+                    if self._follows(_without(goal, factor, fact, own), state, (*used, fact)):
+                        return True
+        low, high = self._limits[term]
+        end = low if factor > 0 else high
+        if end in (LEAST, MOST):
+            return False
+        return self._follows(Sum(goal.factors[:-1], goal.rest + factor * end), state, used)
+
+    def fits(self, one: Sum, state: State) -> bool:
+        """Whether a sum has 64 bits."""
+        low = high = one.rest
+        for term, factor in one.factors:
+            ends = self._limits[term]
+            low += min(factor * ends[0], factor * ends[1])
+            high += max(factor * ends[0], factor * ends[1])
+        return (low >= LEAST or self.follows(one.more(-LEAST), state)) and (
+            high <= MOST or self.follows(ZERO.plus(one, -1).more(MOST), state)
+        )
+
+    def between(self, sums: Sequence[tuple[Sum, State]], into: State) -> Sum:
+        """What is one of several sums, each in a state of its own; facts go into another one."""
+        first = sums[0][0]
+        if all(each == first for each, _ in sums):
+            return first
+        found = self.new()
+        for bound in dict.fromkeys([*(each for each, _ in sums), ZERO]):
+            if all(self.follows(each.plus(bound, -1), state) for each, state in sums):
+                into.learn([found.plus(bound, -1)])
+            if all(self.follows(bound.plus(each, -1), state) for each, state in sums):
+                into.learn([bound.plus(found, -1)])
+        return found
+
+    def joined(self, states: Sequence[State]) -> State | None:
+        """What is known where several ways meet; None where none leads there."""
+        if len(states) < 2:
+            return states[0] if states else None
+        first, *others = states
+        sets = [set(each.facts) for each in others]
+        facts = tuple(f for f in first.facts if all(f in each for each in sets))
+        found = State({}, facts, {})
+        for name in first.values:
+            if all(name in each.values for each in others):
+                sums = [(each.values[name], each) for each in states]
+                found.values[name] = self.between(sums, found)
+        common = set(facts)
+        for name in first.truths:
+            if all(name in each.truths for each in others):
+                found.truths[name] = (
+                    _either([_case(each, name, 0, common) for each in states]),
+                    _either([_case(each, name, 1, common) for each in states]),
+                )
+        return found
+
+
+def _without(goal: Sum, factor: int, fact: Sum, own: int) -> Sum:
+    """A goal without a term: where what is left is not negative, the goal is not, of integers."""
+    shared = gcd(factor, own)
+    scale, times = abs(own) // shared, abs(factor) // shared
+    return goal.times(scale).plus(fact, -times).more(scale - 1)
+
+
+def _case(state: State, name: str, which: int, common: set[Sum]) -> Facts | None:
+    """The facts of one case of a variable, with those of the way that leads there."""
+    facts = state.truths[name][which]
+    if facts is None:
+        return None
+    return (*(each for each in state.facts if each not in common), *facts)
+
+
+def _either(cases: Sequence[Facts | None]) -> Facts | None:
+    """The facts of a case that one of several ways has led to."""
+    found = [set(case) for case in cases if case is not None]
+    if not found:
+        return None
+    first = next(case for case in cases if case is not None)
+    return tuple(each for each in first if all(each in other for other in found))

@@ -1,0 +1,62 @@
+"""Which indices are known to lie within before any is looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuser.element_loops.operators import FALSE
+from fuser.element_loops.translate import translated
+from tests.fuser.element_loops.random_indices import judge, program
+
+SURE = {
+    "insertion": "for i in range(1, len(x)):\n    v = x[i]\n    j = i - 1\n"
+    "    while j >= 0 and x[j] > v:\n        x[j + 1] = x[j]\n        j -= 1\n    x[j + 1] = v",
+    "bisection": "for q in range(len(y)):\n    lo = 0\n    hi = len(x)\n    while lo < hi:\n"
+    "        mid = (lo + hi) // 2\n        if x[mid] < y[q]:\n            lo = mid + 1\n"
+    "        else:\n            hi = mid\n    y[q] = lo",
+    "neighbours": "for i in range(n):\n    for d in range(-1, 2):\n        y[i] += x[(i + d) % n]",
+    "sieve": "i = 2\nwhile i * i < n:\n    for j in range(i * i, n, i):\n        x[j] = 0\n"
+    "    i += 1",
+    "guarded": "for i in range(-3, n):\n    if 0 <= i - m < len(x):\n        x[i - m] = 1",
+    "counted": "c = 0\nfor i in range(len(x)):\n    if x[i] > 0:\n        y[c] = i\n        c += 1",
+    "from the end": "for i in range(len(x)):\n    x[i] = x[i - 1]",
+    "swapped": "i = 0\nj = len(x) - 1\nwhile i < j:\n    x[i], x[j] = x[j], x[i]\n    i += 1\n"
+    "    j -= 1",
+    "until equal": "i = 0\nwhile i != len(x):\n    x[i] = 0\n    i += 1",
+    "smaller": "for i in range(min(n, len(x))):\n    x[i] = 1",
+}
+
+UNSURE = {
+    "one too far": "i = 0\nwhile i <= len(x):\n    x[i] = 0\n    i += 1",
+    "by elements": "for i in range(len(k)):\n    x[k[i]] = 0",
+    "either": "i = 0\nwhile i < len(x):\n    x[i] = 0\n    i += k[i] if i < len(k) else 1",
+    "counted twice": "c = 0\nfor i in range(len(x)):\n    c += 2\n    x[c] = 0",
+    "less than none": "j = len(x) - 1\nwhile x[j] > 0:\n    j -= 1\n    if j < -len(x):\n"
+    "        j += 3",
+    "wraps": "for i in range(len(k)):\n    x[(k[i] + 1) // 2] = 0",
+}
+
+
+def _is_sure(source: str) -> bool:
+    kinds = {"x": "float64[1]", "y": "float64[1]", "k": "int64[1]", "n": "pyint", "m": "pyint"}
+    return translated(source, tuple(kinds.items()), ())[0].sure != FALSE
+
+
+@pytest.mark.parametrize("name", SURE)
+def test_indices_that_are_known(name: str) -> None:
+    """Of loops that a condition ends, too: by what their iterations keep to."""
+    assert _is_sure(SURE[name])
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_indices_that_are_not_known(name: str) -> None:
+    """They may be outside, or only the elements of an array tell."""
+    assert not _is_sure(UNSURE[name])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(24))
+def test_random_indices(seed: int) -> None:
+    """What is outside raises, and nothing beside an array is written."""
+    told = judge(seed)
+    assert not told, f"{told}\n{program(seed)}"
