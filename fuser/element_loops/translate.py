@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -1441,8 +1441,3 @@ def _frozen(statements: Statements) -> tuple[Statement, ...]:
             _, slot, start, stop, step, body = each
             found.append(For(slot, start, stop, step, _frozen(body)))
     return tuple(found)
-
-
-def array_kinds(bindings: Mapping[str, str]) -> list[str]:
-    """The names among bindings that are arrays."""
-    return [name for name, kind in bindings.items() if kind.endswith("]")]

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from fuser.ir import dims
 from fuser.ir.graph import Graph
 
-#: Moves or converts values and computes none.
-_FREE = frozenset({"cast", "concatenate"})
-
 
 def count(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Count the operations on elements that a graph asks for.

@@ -71,11 +71,6 @@ def choose_reduction(
     return DEFAULT if turns else _in_parts(nest, DEFAULT, lengths, waits=waits)
 
 
-def longest_whole(nest: LoopNest) -> int:
-    """The most elements of a nest that is never computed in parts."""
-    return 2 * (tuning.EPILOGUE_BLOCK if nest.totals else tuning.PART) - 1
-
-
 def _with_epilogue(nest: LoopNest, lengths: Lengths) -> Schedule:
     """Few, long rows are computed in parts."""
     if nest.across:
