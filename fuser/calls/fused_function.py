@@ -83,7 +83,7 @@ _OUT = {"out"}
 #: Backends that arrays lead to by themselves: later calls need not say which.
 _OWN_ARRAYS = (None, "", *OWNERS)
 #: Why small calls are the plain function's in the end.
-_LONG_WAY = "every call looks at its arguments in Python, which takes longer than NumPy"
+LONG_WAY = "every call looks at its arguments in Python, which takes longer than NumPy"
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
 #: Times that the steps of a program are written down anew for calls with the same shapes.
@@ -313,7 +313,7 @@ class FusedFunction(_Base[P, Result]):
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
                     if not short and out is None and is_brief(call):
-                        fell.append(Reason("no-gain", self._name, _LONG_WAY))
+                        fell.append(Reason("no-gain", self._name, LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:
             reason = error.reason

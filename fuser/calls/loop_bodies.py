@@ -16,9 +16,9 @@ from fuser.base.generated import define
 from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
 from fuser.base.records import changed
 from fuser.calls import native_call
-from fuser.calls.fused_function import FusedFunction
+from fuser.calls.fused_function import LONG_WAY, FusedFunction
 from fuser.calls.prepared import MISSED
-from fuser.calls.specialisation import specialise
+from fuser.calls.specialisation import is_brief, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun
 from fuser.ir import dims
@@ -30,6 +30,9 @@ from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
 from fuser.tracing.trace_result import OutNode, OutStatic, Trace
 
+#: Iterations in a row that look at their arrays in Python, until NumPy runs loops whose iterations
+#: are short.
+LONG_WAYS = 16
 #: Arithmetic that may make long integers, and names that are not Python's.
 _BOUNDED = re.compile(r"\*\*|<<|\b(real|imag|inf|nan)\b")
 
@@ -63,6 +66,7 @@ class PhaseFunction(FusedFunction[..., Any]):
             tuple(range(len(names))),
         )  # fmt: skip
         self._alone = isinstance(body, KernelSpec)
+        self._long_ways = 0
         self._known = specialise(trace, body, [], {})
 
     def __call__(self, *args: Any) -> Any:  # type: ignore[override] # from our own calls alone
@@ -80,7 +84,10 @@ class PhaseFunction(FusedFunction[..., Any]):
         with chosen(self.backend):
             call, result = self._find_and_run(structure, leaves, None)
             if self._alone or not budget.is_open():  # stages are none of their own in a first call
-                self._shorten(call, structure, leaves, args, (), None)
+                short = self._shorten(call, structure, leaves, args, (), None)
+                self._long_ways = 0 if short else self._long_ways + 1
+                if self._long_ways > LONG_WAYS and is_brief(call):
+                    raise CannotRun(Reason("no-gain", "loop", LONG_WAY), lasting=True)
         return result
 
     _slow_call: Any = __call__

@@ -8,7 +8,7 @@ give with what they gave before. A backend that compares arguments natively call
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
 from fuser.executor import is_hazardous, planned_for, shared_nest
 from fuser.ir import dims, view_chains
+from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Operand, Unset
 from fuser.ir.views import Chain
 from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Stage
@@ -131,12 +132,14 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
     trace, scalars = specialisation.trace, dict(specialisation.scalar_leaves)
     sizes = {name: size for name, size in call.sizes.items() if name not in scalars}
     guards = guards_of(specialisation, program)
-    line = StraightLine(program, sizes, call.kinds, MISSED, late_lengths(program), guards)
+    told = _told_by_integers(program)
+    late = {**dict.fromkeys(late_lengths(program)), **told}
+    line = StraightLine(program, sizes, call.kinds, MISSED, late, guards)
     for name, array in specialisation.captured.items():
         line.captured(name, array)
     places = {place: name for name, place in (*specialisation.array_leaves, *scalars.items())}
-    line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars)
-    for name in sorted(_integers(program)):
+    line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars, told)
+    for name in sorted(_integers(program)) if not told else ():
         line.same(name, call.numbers[name])
     steps = Steps(call, program, kind, in_place=True)
     line.written_again(steps.rooms.values())
@@ -353,6 +356,17 @@ def _integers(program: Program) -> frozenset[str]:
     return program.graph.integers & speaking
 
 
+def _told_by_integers(program: Program) -> Mapping[str, Dim]:
+    """The lengths that integers among the arguments tell, where steps are written for any of them.
+
+    None where a guard says more of an integer, or a loop over elements is made for its views.
+    """
+    graph = program.graph
+    told: Mapping[str, Dim] = graph.scalar_lengths
+    more = len(graph.guards_of_integers) > len(told)
+    return {} if more or program.element_loops else told
+
+
 def has_short_way(call: Call, program: Program) -> bool:
     """Whether calls like this one have a short way: every result is an array of its own."""
     trace = call.specialisation.trace
@@ -395,7 +409,7 @@ def late_lengths(program: Program) -> set[str]:
     Views that such functions read are written for lengths that all calls share. Loops over
     elements tell none: they give arrays as long as those that they are given.
     """
-    known = _early_lengths(program)
+    known = _early_lengths(program) | program.graph.scalar_lengths.keys()
     found = {
         str(dim) for step in program.between if not isinstance(step, ElementLoop)
         for node in step.nodes for dim in node.shape

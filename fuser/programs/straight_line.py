@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from fuser.base.host_expressions import SCOPE, evaluate_scalar, scalar_symbols
 from fuser.capture import captures
 from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
+from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
-from fuser.ir.views import Chain
+from fuser.ir.views import Chain, Part
 from fuser.program_spec import Between, ElementLoop, Kind, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
@@ -86,14 +88,32 @@ class StraightLine:
         self._kinds = kinds
         self._numbers: list[str] = []
         self._again: frozenset[str] = frozenset()
+        self._told: frozenset[str] = frozenset()
+        self._begun = 0
+        self._seen_parts = 0
         self._program = program
         for name, value in program.constants.items():
             self._names[name] = self._object(value)
 
-    def arguments(self, names: Sequence[str], numbers: Collection[str]) -> None:
-        """Take arguments; some are Python numbers."""
+    def arguments(
+        self, names: Sequence[str], numbers: Collection[str],
+        told: Mapping[str, Dim] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """Take arguments.
+
+        Args:
+            names: of all.
+            numbers: those that are Python numbers.
+            told: lengths that integers among these tell, and that differ from call to call.
+        """
         self._parameters = list(map(self._name, names))
         self._numbers = list(numbers)
+        for symbol, dim in told.items():
+            self._lines.append(f"{symbol} = {self._number(str(dim))}")
+            self._miss([f"{symbol} < 0"])
+            self._late[symbol] = True
+        self._told = frozenset(told)
+        self._begun = len(self._lines)
         self._check_guards()
 
     def same(self, name: str, value: int) -> None:
@@ -208,7 +228,7 @@ class StraightLine:
         for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
             name = self._name(stored)
             self._lines.append(f"{name} = {result}")
-            if any(str(dim) in self._late for dim in shape):
+            if any(map(self._is_late, shape)):
                 self._learn(name, value, shape)
             elif value.is_array and self._is_internal(stored) and stored not in self._again:
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
@@ -238,8 +258,12 @@ class StraightLine:
                 self._lines.append(f"{symbol} = {name}.shape[{axis}]")
                 self._late[symbol] = True
             else:
-                wanted = symbol if symbol in self._late else self._object(length)
+                wanted = self._number(symbol) if self._is_late(dim) else self._object(length)
                 self._miss([f"{name}.shape[{axis}] != {wanted}"])
+
+    def _is_late(self, dim: Dim) -> bool:
+        """Whether a length may differ from call to call."""
+        return not self._late.keys().isdisjoint(dims.symbols(dim))
 
     def _check_guards(self) -> None:
         """Give up where a guard of numbers that are known by now does not hold."""
@@ -303,8 +327,20 @@ class StraightLine:
         if chain and not self._kinds[value].is_array:
             seen = f"{self._object(np.asarray)}({seen})"
         for view in chain:
-            seen = view.python(seen, self._object, lambda dim: str(dims.evaluate(dim, self._sizes)))
+            late = any(map(self._is_late, view.lengths))
+            if late:
+                self._seen_parts += 1
+                self._lines.append(f"w{self._seen_parts} = {seen}")
+                seen = f"w{self._seen_parts}"
+            if late and isinstance(view, Part):
+                self._miss([f"{self._number(str(view.stop))} > {seen}.shape[{view.axis}]"])
+            seen = view.python(seen, self._object, self._length)
         return seen
+
+    def _length(self, dim: Dim) -> str:
+        """A length as an expression."""
+        late = self._is_late(dim)
+        return self._number(str(dim)) if late else str(dims.evaluate(dim, self._sizes))
 
     def _spell(self, part: Any, operands: Sequence[str]) -> str:
         """An argument as an expression."""
@@ -347,6 +383,10 @@ class StraightLine:
 
     def write(self, array: str, region: Region | None, value: str) -> None:
         """Write a result into a part of an argument, after everything that may give up."""
+        for axis, (_, stop, _) in enumerate(region.box if region else ()):
+            if not self._told.isdisjoint(dims.symbols(stop)):  # NumPy would cut it off
+                test = f"{self._number(str(stop))} > {self._name(array)}.shape[{axis}]"
+                self._lines.insert(self._begun, f"if {test}: return MISSED")
         index = region.python(lambda dim: self._number(str(dim))) if region else "..."
         self._writes.append(f"{self._name(array)}[{index}] = {self._name(value)}")
 

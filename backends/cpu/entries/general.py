@@ -217,8 +217,13 @@ class _General:
         text = str(dim)
         if text in self.places:
             return self.places[text]
-        if name == "o0" or text not in self.assumptions.values:
+        if name == "o0":
             raise NotServed
+        if text not in self.assumptions.values:  # an expression: it is a symbol, and compared
+            text = f"length{len(self.places)}"
+            self.assumptions.add(text, length.value, self.span)
+            if self.assumptions.symbol(text) != length:
+                raise NotServed
         self.places[text] = len(self.places) + 1
         return ~self.places[text]
 

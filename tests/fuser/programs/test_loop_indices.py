@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.calls import loop_bodies
 from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, independent, run_plain
 
@@ -96,9 +97,39 @@ def until_a_row_is_small(x: Any, y: Any, n: int) -> Any:
     return s, t
 
 
+def products_of_parts(x: Any, y: Any, n: int) -> Any:
+    """A triangle of products, mirrored: what NumPy multiplies becomes shorter."""
+    x = x - np.mean(x, axis=0)
+    m = min(n, x.shape[1])
+    found = np.zeros((m, m))
+    for i in range(m):
+        found[i:m, i] = found[i, i:m] = x[:, i] @ x[:, i:m] / (y.shape[0] - 1.0)
+    return found
+
+
+def sorted_from_here_on(x: Any, y: Any, n: int) -> Any:
+    """NumPy sorts slices that become shorter, and ones of which some lie beyond the end."""
+    s = x[0] * 0.0
+    for t in range(1, n):
+        last = np.sort(x[t:], axis=0)
+        y[t:] = y[t:] * 0.5 + last
+        s = s + np.sort(x[t - 1 : t + 2], axis=0).sum(axis=0) + np.sort(y[t - 1])
+    return s
+
+
+def windows(x: Any, y: Any, n: int) -> Any:
+    """Sums over windows that the index moves, written as an array of another length."""
+    k = 3
+    out = np.zeros((x.shape[0] - k + 1, x.shape[1]))
+    for t in range(min(n, x.shape[0] - k + 1)):
+        out[t] = np.sum(x[t : t + k] * y[:k], axis=0)
+    return out
+
+
 PROGRAMS = (
-    rows_summed, history, into_an_argument, shortest_paths, backwards, before_the_first, columns,
-    from_here_on, powers, until_a_row_is_small,
+    products_of_parts, sorted_from_here_on, windows, rows_summed, history, into_an_argument,
+    shortest_paths, backwards, before_the_first, columns, from_here_on, powers,
+    until_a_row_is_small,
 )  # fmt: skip
 
 
@@ -155,3 +186,42 @@ def test_parts_that_overlap_what_is_written() -> None:
     for n in (3, 7):
         plain, own = np.linspace(0, 1, 9), np.linspace(0, 1, 9)
         np.testing.assert_array_equal(fused(own, n), mirrored(plain, n))
+
+
+@pytest.mark.parametrize(
+    "function", [products_of_parts, windows, history, from_here_on, columns],
+    ids=lambda function: function.__name__,
+)
+def test_iterations_are_not_looked_at(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lengths that the index tells are numbers of a call, of which none needs a look of its own."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(4):
+        fused(*_arrays((30, 20)), 18)
+    looked: list[Any] = []
+    usual = loop_bodies.PhaseFunction._find_and_run
+
+    def look(self: Any, *args: Any) -> Any:
+        looked.append(self)
+        return usual(self, *args)
+
+    monkeypatch.setattr(loop_bodies.PhaseFunction, "_find_and_run", look)
+    fused(*_arrays((30, 20)), 18)
+    assert len(looked) <= 2
+
+
+def test_short_iterations_without_a_short_way_are_numpys() -> None:
+    """A loop whose iterations Python would have to look at, each longer than it takes."""
+
+    def windows_of(x: Any, w: Any) -> Any:
+        out = np.empty((x.shape[0], x.shape[1] - 2, w.shape[-1]))
+        for j in range(x.shape[1] - 2):
+            out[:, j] = np.sum(x[:, j : j + 3, :, np.newaxis] * w[np.newaxis], axis=(1, 2))
+        return out
+
+    fused = fuser.fuse(windows_of, fallback="allow")
+    for turn in range(6):
+        x, w = (np.random.default_rng(turn).random(shape) for shape in ((4, 19, 3), (3, 3, 8)))
+        np.testing.assert_allclose(fused(x, w), windows_of(x, w), rtol=1e-13)
+    assert {reason.code for reason in fused.fallbacks} <= {"no-gain"}

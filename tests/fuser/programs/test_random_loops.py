@@ -21,7 +21,8 @@ from tests.fuser.comparing import difference, faults, run_plain
 NAMES = ("a", "b", "c", "d")
 #: Sums in these programs are rounded otherwise, and iterations may make that larger.
 ULP = 1e7
-#: From this seed on, tests have `not`, `and`, `or` and comparisons in a row in them.
+#: From this seed on, tests have `not`, `and`, `or` and comparisons in a row in them, and NumPy's
+#: functions get parts whose lengths the index tells.
 COMBINED = 500_000
 TRIPS = (((3, 2), (0, 1), (1, 1), (2, 2), (5, 2)), ((1, 1), (4, 0), (2, 1)))
 
@@ -64,6 +65,13 @@ class _Writer:
     def _statement(self) -> str:
         """A statement of the body."""
         name, other, third = (self._one(*NAMES) for _ in range(3))
+        if self._tests is not None and self._tests.random() < 0.2:
+            return self._tests.choice(
+                [f"{name}[t:] = np.sort({other}[t:])", f"{name}[:t] += np.sort({other}[:t]) * 0.5",
+                 f"{name}[t] = {other}[t:] @ {third}[t:] * 0.1",
+                 f"{name}[t:] = {other}[: len({name}) - t] @ np.eye(len({name}) - t)",
+                 f"{name} = {name} * 0.5 + np.sort({other}[t : t + 4]).sum()"]
+            )
         part = self._one("[1:]", "[:-1]", "[2:-2]", "[:]", "[::2]")
         return self._one(
             f"{name}{part} = {self._part(part)}", f"{name}{part} = {self._part(part)}",
