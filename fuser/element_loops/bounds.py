@@ -252,6 +252,8 @@ def is_temporary(slot: str) -> bool:
 
 #: Conditions that are asked before all loops, looks at one loop, and variables of it, at most.
 _MOST_OF_ALL, _LOOKS, _VARIABLES = 64, 8, 12
+#: A length that is no condition, and factors of terms in one, at most.
+_LARGE, _FACTOR = 2**31, 64
 #: How often the whole is gone through, each time with the conditions of the time before.
 _TIMES = 3
 _OPPOSITE = {
@@ -622,6 +624,8 @@ class _Whole:
                 continue
             left = self.terms.left
             if left is None or len(self.conditions) + len(wanted) > _MOST_OF_ALL:
+                return False
+            if left.rest < -_LARGE or any(abs(f) > _FACTOR for _, f in left.factors):
                 return False
             if left not in self.conditions:
                 wanted[left] = Operation("greater_equal", "bool", (self._code(left), _ZERO))

@@ -17,7 +17,7 @@ from fuser.element_loops.code import Expression
 from fuser.element_loops.kinds import LEAST, MOST
 
 #: Of a sum: how many terms it has, and how large a factor is, at most.
-_TERMS, _FACTOR = 8, 64
+_TERMS, _FACTOR = 8, 2**40
 #: Steps of one proof, facts that one after another are used in it, and facts at one place, at most.
 _STEPS, _DEPTH, _FACTS = 120, 10, 160
 

@@ -267,7 +267,8 @@ def _shift(name: str) -> Callable[..., Expression]:
     """`<<` and `>>`."""
 
     def form(dtype: str, checked: bool, args: Any, types: Sequence[Type]) -> Expression:
-        return Operation(f"checked_{name}" if checked else name, dtype, args)
+        surely = name == "right_shift" and types[1].low >= 0
+        return Operation(f"checked_{name}" if checked and not surely else name, dtype, args)
 
     return form
 

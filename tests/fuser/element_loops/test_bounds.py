@@ -22,6 +22,7 @@ SURE = {
     "from the end": "for i in range(len(x)):\n    x[i] = x[i - 1]",
     "swapped": "i = 0\nj = len(x) - 1\nwhile i < j:\n    x[i], x[j] = x[j], x[i]\n    i += 1\n"
     "    j -= 1",
+    "shifted": "c = 1\nfor i in range(len(x)):\n    c = (c >> 1) & 3\n    x[i] = c",
     "until equal": "i = 0\nwhile i != len(x):\n    x[i] = 0\n    i += 1",
     "smaller": "for i in range(min(n, len(x))):\n    x[i] = 1",
 }
@@ -29,6 +30,7 @@ SURE = {
 UNSURE = {
     "one too far": "i = 0\nwhile i <= len(x):\n    x[i] = 0\n    i += 1",
     "by elements": "for i in range(len(k)):\n    x[k[i]] = 0",
+    "between elements": "for i in range(k[0], k[1]):\n    x[i] = 0",
     "either": "i = 0\nwhile i < len(x):\n    x[i] = 0\n    i += k[i] if i < len(k) else 1",
     "counted twice": "c = 0\nfor i in range(len(x)):\n    c += 2\n    x[c] = 0",
     "less than none": "j = len(x) - 1\nwhile x[j] > 0:\n    j -= 1\n    if j < -len(x):\n"
