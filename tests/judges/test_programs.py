@@ -114,7 +114,7 @@ WRONGS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "value": (_further, "result"),
     "identity": (lambda result, x: (result[0], result[1].copy(), *result[2:]), "sharing"),
     "view": (lambda result, x: (*result[:2], result[2].copy(), result[3]), "strides|sharing"),
-    "type": (lambda result, x: list(result), "tuple"),
+    "type": (lambda result, x: list(result), "result"),
     "dtype": (lambda result, x: (*result[:3], result[3].astype(float)), "dtype"),
     "argument": (lambda result, x: x.fill(0) or result, "result|arguments"),
     "canary": (_beside, "bytes around"),
