@@ -18,8 +18,8 @@ from fuser.element_loops.kinds import LEAST, MOST
 
 #: Of a sum: how many terms it has, and how large a factor is, at most.
 _TERMS, _FACTOR = 8, 2**40
-#: Steps of one proof, facts that one after another are used in it, and facts at one place, at most.
-_STEPS, _DEPTH, _FACTS = 120, 10, 160
+#: Goals of one proof, facts that one after another are used in it, and facts at one place, at most.
+_STEPS, _DEPTH, _FACTS = 64, 8, 160
 
 
 @record
@@ -76,7 +76,7 @@ class State:
     ) -> None:  # fmt: skip
         """Begin with what is known."""
         self.values, self.facts, self.truths = values, facts, truths
-        self._by_term: dict[int, list[Sum]] | None = None
+        self._by_term: dict[int, list[tuple[Sum, int]]] | None = None
 
     def copy(self) -> State:
         """The same, on its own."""
@@ -89,13 +89,13 @@ class State:
             self.facts += new
             self._by_term = None
 
-    def about(self, term: int) -> Sequence[Sum]:
-        """The facts in which a term stands, the newest first."""
+    def about(self, term: int) -> Sequence[tuple[Sum, int]]:
+        """The facts in which a term stands, the newest first, each with its factor."""
         if self._by_term is None:
             self._by_term = {}
             for fact in reversed(self.facts):
-                for each, _ in fact.factors:
-                    self._by_term.setdefault(each, []).append(fact)
+                for each, factor in fact.factors:
+                    self._by_term.setdefault(each, []).append((fact, factor))
         return self._by_term.get(term, ())
 
 
@@ -112,7 +112,6 @@ class Terms:
         self.codes: dict[int, Expression] = {}
         self.left: Sum | None = None
         self._limits: list[tuple[int, int]] = []
-        self._steps = 0
 
     def new(self, low: int = LEAST, high: int = MOST, code: Expression | None = None) -> Sum:
         """A new term, which lies between two numbers."""
@@ -124,30 +123,28 @@ class Terms:
 
     def follows(self, goal: Sum, state: State) -> bool:
         """Whether a sum is known not to be negative."""
-        self.left, self._steps = None, 0
-        return self._follows(goal, state, ())
+        self.left = None
+        return self._follows(goal, state, 0, set())
 
-    def _follows(self, goal: Sum, state: State, used: tuple[Sum, ...]) -> bool:
-        """As `follows`; `used`: facts that have been taken away."""
+    def _follows(self, goal: Sum, state: State, depth: int, seen: set[Sum]) -> bool:
+        """As `follows`, after some facts have been taken away; `seen`: what was asked before."""
         if not goal.factors:
             return goal.rest >= 0
-        self._steps += 1
-        if self._steps > _STEPS or not goal.is_short:
+        if len(seen) > _STEPS or goal in seen or not goal.is_short:
             return False
+        seen.add(goal)
         if self.left is None and all(t in self.codes for t, _ in goal.factors):
             self.left = goal
         term, factor = goal.factors[-1]
-        if len(used) < _DEPTH:
-            for fact in state.about(term):
-                own = next(f for t, f in fact.factors if t == term)
-                if (own > 0) == (factor > 0) and used.count(fact) < 2:
-                    if self._follows(_without(goal, factor, fact, own), state, (*used, fact)):
-                        return True
+        for fact, own in state.about(term) if depth < _DEPTH else ():
+            if (own > 0) == (factor > 0):
+                if self._follows(_without(goal, factor, fact, own), state, depth + 1, seen):
+                    return True
         low, high = self._limits[term]
         end = low if factor > 0 else high
         if end in (LEAST, MOST):
             return False
-        return self._follows(Sum(goal.factors[:-1], goal.rest + factor * end), state, used)
+        return self._follows(Sum(goal.factors[:-1], goal.rest + factor * end), state, depth, seen)
 
     def fits(self, one: Sum, state: State) -> bool:
         """Whether a sum has 64 bits."""
