@@ -48,9 +48,9 @@ class LoopNest:
         body: instructions in order.
         stores: (value, how its destination is met) pairs.
         checked: note results that are not finite and divisors that are zero.
-        strategy: "map", "scan", "scan row", "row" or "column"; see `SectionSpec`. In a reduction
-            the operands' classes are along the innermost loop in memory: the last reduced one in a
-            row, the last kept one in a column.
+        strategy: "map", "scan", "scan row", "scatter", "row" or "column"; see `SectionSpec`. In a
+            reduction the operands' classes are along the innermost loop in memory: the last reduced
+            one in a row, the last kept one in a column.
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
         totals: how many instructions, the last ones, are totals of all results or follow from

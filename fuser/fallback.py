@@ -14,6 +14,7 @@ from fuser.element_loops import region
 from fuser.ir import dims, infer, layouts, loops, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
 from fuser.ir.opaque_calls import Unset
+from fuser.ir.ops import op
 from fuser.program_spec import ElementLoop
 
 
@@ -230,6 +231,10 @@ def _value(
     if row.gathers:
         *indices, table = operands
         return node.payload.read(indices, table, module)
+    if row.scatters:
+        *indices, value, table = operands
+        ufunc = op(row.combine).numpy if row.combine else None
+        return node.payload.write(indices, value, table, ufunc, module)
     if row.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])

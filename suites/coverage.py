@@ -24,6 +24,7 @@ REDUCTION_TEST = (
 )
 SCAN_TEST = "tests/fuser/numpy_functions/test_scans.py: test_every_dtype_and_axis"
 GATHER_TEST = "tests/fuser/numpy_functions/test_gathers.py: test_elements_are_numpys"
+SCATTER_TEST = "tests/fuser/numpy_functions/test_scatters.py: test_elements_are_numpys"
 
 TABLE_LAYOUTS = ("contiguous", "strided", "scalar")
 """Layouts in which the test of the whole table gives its operands."""
@@ -85,9 +86,11 @@ def verified() -> Iterator[tuple[Key, str]]:
                     yield (op.name, dtype, layout), REDUCTION_TEST
         read: tuple[str, ...] = GATHER_LAYOUTS if op.gathers else ()
         read = SCAN_LAYOUTS if op.scans else read
+        read = GATHER_LAYOUTS if op.scatters else read
+        test = SCAN_TEST if op.scans else SCATTER_TEST if op.scatters else GATHER_TEST
         for dtype in scanned_dtypes(op) if op.scans else op.dtypes():
             for layout in read:
-                yield (op.name, dtype, layout), SCAN_TEST if op.scans else GATHER_TEST
+                yield (op.name, dtype, layout), test
 
 
 def reduced_dtypes(row: Any) -> list[str]:

@@ -43,8 +43,8 @@ LAYERS = {
     """,
     "fuser.backends.cpu": """
         text: tuning body conversion floats integers division loops spelling spacing interleaving
-            vector_memory gathers shared_functions packing section vector_loop scan_loop wrappers
-            elementary.*
+            vector_memory gathers shared_functions packing section vector_loop scan_loop
+            scatter_loop wrappers elementary.*
         accuracy: accuracy accuracy_samples accuracy_table
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*

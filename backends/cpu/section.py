@@ -48,7 +48,7 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
     strided = any(t.picked for t in nest.loads)
-    gathers = any(i.row.gathers for i in nest.body)
+    gathers = any(i.row.gathers or i.row.scatters for i in nest.body)
     if strided or gathers or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
     code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
@@ -152,7 +152,7 @@ class Section:
         first = nest.value_count - len(nest.body)
         for place, instruction in enumerate(nest.body):
             level = max((self.levels[k] for k in instruction.operands), default=0)
-            level = 2 if instruction.row.scans else level
+            level = 2 if instruction.row.scans or instruction.row.scatters else level
             self.levels[first + place] = level
 
     # -- rows -------------------------------------------------------------------------------
@@ -231,6 +231,8 @@ class Section:
         b, apart = self.bodies[2], []
         for place, (number, desc) in enumerate(self.nest.stores):
             k = len(self.nest.loads) + place
+            if desc.located:
+                continue  # it is written where it is computed
             raw = conversion.to_memory(b, self._operand(number, 2), desc.dtype)
             if desc.access == CONTIGUOUS:
                 whole = min(64, self.lanes * conversion.bytes_of(desc.dtype))
@@ -282,6 +284,8 @@ class Section:
             result = conversion.convert(b, operands[0], source, instruction.dtype)
         elif instruction.row.scans:
             result = self._running(b, number, instruction, operands[0])
+        elif instruction.row.scatters:
+            result = self._scatter(b, instruction, operands)
         elif (quotient := self._shared_quotient(b, instruction, operands)) is not None:
             result = quotient
         else:
@@ -319,6 +323,22 @@ class Section:
         b.line(f"store i1 false, ptr %fresh{number}")
         self.carried[number] = last, last
         return Value(vector, scalar, value.lanes) if value.lanes > 1 else last
+
+    def _scatter(self, b: Body, instruction: Instruction, operands: list[Value]) -> Value:
+        """What is written at computed places."""
+        from fuser.backends.cpu.gathers import scatter  # most kernels have none
+
+        row, dtype = instruction.row.combine, instruction.dtype
+
+        def combined(there: Value, value: Value) -> Value:
+            found = spell(b, row, dtype, [there, value])
+            if dtype == "float16" and row not in EXACT_IN_HALF:
+                found = conversion.round_half(b, found)
+            if self.nest.checked:
+                self._check(b, instruction, [there, value], found)
+            return found
+
+        return scatter(b, dtype, operands, combined if row else None)
 
     def _next(
         self, b: Body, instruction: Instruction, before: Value, value: Value, first: str

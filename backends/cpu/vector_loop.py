@@ -15,13 +15,14 @@ from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 
 def emit_section(
-    module: Module, nest: LoopNest, name: str, linkage: str = "", stream: bool = False
-) -> int:
+    module: Module, nest: LoopNest, name: str, linkage: str = "", stream: bool = False,
+    lanes: int = 0,
+) -> int:  # fmt: skip
     """Append the function of a map loop nest to a module; returns how many lanes its vectors have.
 
     The arguments are those of `Section`.
     """
-    section = Section(module, nest, name, linkage, stream)
+    section = Section(module, nest, name, linkage, stream, lanes)
     section.compute()
     module.functions.append(VectorLoop(section).text())
     return section.lanes
@@ -41,17 +42,20 @@ class VectorLoop:
         self.strided = [k for k in self.moving if accesses[k] != CONTIGUOUS]
         self.counted = [k for k in self.moving if section.operands[k].counted]
         self.stored = [k for k in self.moving if k not in self.counted]
+        """What has memory that vectors are read from, or written to."""
 
     def text(self) -> str:
         """The function."""
         top, middle, _ = self.section.bodies
         section = self.section
         flagged = any(body.flagged for body in self.section.bodies)
+        scatters = section.nest.strategy == "scatter"
+        slot = "[2 x i64]" if scatters else "i64"  # the second is written in place of bad elements
         lines = [
             (f"define {section.linkage}i32 @{section.name}(ptr %block, i64 %obegin, "
             "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
-            *(["  %flag = alloca i64", "  store i32 0, ptr %flag"] if flagged else []),
+            *([f"  %flag = alloca {slot}", "  store i32 0, ptr %flag"] if flagged else []),
             *(
                 f"  %{name}{number} = alloca {kind}"
                 for number, (value, _) in section.carried.items()
@@ -152,7 +156,7 @@ class VectorLoop:
     def _left_over(self) -> list[str]:
         """Copy left-over elements in, and results out."""
         loads = [k for k in self.stored if k < len(self.section.nest.loads)]
-        stores = [k for k in self.moving if k >= len(self.section.nest.loads)]
+        stores = [k for k in self.stored if k >= len(self.section.nest.loads)]
         lines = [
             "left:",
             "  %any.rest = icmp ne i64 %rest, 0",
@@ -192,7 +196,7 @@ class VectorLoop:
 
     def _masked(self) -> bool:
         """Whether left-over elements move by masked instructions."""
-        return self.section.module.features.masked and all(
+        return self.section.module.features.masked and self.lanes > 1 and all(
             self.section.operands[k].access == CONTIGUOUS for k in self.stored
         )
 

@@ -124,7 +124,7 @@ class AxisLabels:
             )
         if row.uniform:
             return ()
-        if row.is_opaque or row.pairs or row.interleaves or row.gathers or row.scans:
+        if row.is_opaque or row.pairs or row.interleaves or row.moves_apart:
             raise refusal(self._graph, node, "it does not go by chunks")
         if row.is_iota or row.reshapes or row.concatenates or row.repeats or row.is_update:
             self.crossing[id(node)] = node

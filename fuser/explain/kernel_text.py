@@ -78,7 +78,10 @@ def describe_group(
                 if not isinstance(node.payload, Measure)
             ]
             writes = [
-                spell(part, nodes[part.buffer], section.shape) for _, part in section.stores
+                called.get(part.buffer, part.buffer) + "[…]"
+                if section.scatters
+                else spell(part, nodes[part.buffer], section.shape)
+                for _, part in section.stores
             ]
             lines += wrapped(
                 f"loop over {loops_of(section)}: reads {_listed(reads)}; writes {_listed(writes)}",

@@ -149,11 +149,11 @@ class Axis(Attribute):
 
 @record(eq=False)
 class Places(Attribute):
-    """Where a gather reads: for each axis of what is read, by which index or along which axis.
+    """Where a gather reads, or a scatter writes: for each axis, by which index or along which loop.
 
     Attributes:
-        axes: -1 - k for an axis whose position the k-th index gives; else the axis of the result
-            that it runs along.
+        axes: -1 - k for an axis whose position the k-th index gives; else the axis of the result,
+            of a scatter that of what is written, that it runs along.
     """
 
     axes: tuple[int, ...]
@@ -178,20 +178,22 @@ class Places(Attribute):
         return tuple(axis for axis in range(rank) if axis not in self.axes)
 
     def shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
-        """What broadcasts to the result's shape.
+        """What broadcasts to the result's shape; of a scatter, to that of what is written.
 
         Args:
-            shapes: of the indices, and of what is read.
+            shapes: of the indices, what is written, if anything is, and of what they are of.
 
         Raises:
             ShapeError: they are not what the axes say.
         """
         *found, table = shapes
         rank = max((len(shape) for shape in found), default=0)
-        wanted = [*range(-len(found), 0), *self.kept_axes]
+        count = sum(axis < 0 for axis in self.axes)
+        wanted = [*range(-count, 0), *self.kept_axes]
         same = sorted(self.axes) == wanted and len(set(wanted)) == len(wanted) == len(table)
-        if not (found and same and all(axis < rank for axis in self.axes)):
-            raise ShapeError(f"gather: axes {self.text} of {dims.spell_shape(table)}")
+        fits = count <= len(found) <= count + 1 and all(axis < rank for axis in self.axes)
+        if not (count and same and fits):
+            raise ShapeError(f"indices: axes {self.text} of {dims.spell_shape(table)}")
         kept = dict(zip(self.axes, table, strict=True))
         return [*found, tuple(kept.get(axis, 1) for axis in range(rank))]
 
@@ -206,14 +208,40 @@ class Places(Attribute):
         Raises:
             IndexError: an index lies outside of its axis.
         """
-        rank = max(index.ndim for index in indices)
-        entries = [
+        return table[self._entries(indices, table, module)]
+
+    def write(
+        self, indices: Sequence[Any], value: Any, table: Any, ufunc: Any, module: Any
+    ) -> Any:
+        """A copy of a real array with a value written into it.
+
+        Args:
+            indices: of the axes that have one.
+            value: of the shape of all indices.
+            table: what is copied.
+            ufunc: combines it with what is there; None where it takes its place.
+            module: of the arrays.
+
+        Raises:
+            IndexError: an index lies outside of its axis.
+        """
+        new = module.array(table, order="K")
+        entries = self._entries([module.asarray(i) for i in indices], new, module)
+        if ufunc is None:
+            new[entries] = value
+        else:
+            ufunc.at(new, entries, value)
+        return new
+
+    def _entries(self, indices: Sequence[Any], table: Any, module: Any) -> tuple[Any, ...]:
+        """An index of each axis: arrays that broadcast."""
+        rank = max(*(index.ndim for index in indices), *(axis + 1 for axis in self.axes))
+        return tuple(
             indices[-1 - place]
             if place < 0
             else module.arange(length).reshape((1,) * place + (-1,) + (1,) * (rank - place - 1))
             for place, length in zip(self.axes, table.shape, strict=True)
-        ]
-        return table[tuple(entries)]
+        )
 
 
 @record(eq=False)
@@ -399,6 +427,12 @@ READERS: Mapping[str, Callable[[str], Attribute]] = {
     **dict.fromkeys(
         ("running_sum", "running_product", "running_maximum", "running_minimum"), read_axis
     ),
-    "gather": lambda text: Places(read_integers(text)),
+    **dict.fromkeys(
+        (
+            "gather", "scatter", "scatter_add", "scatter_multiply", "scatter_maximum",
+            "scatter_minimum",
+        ),
+        lambda text: Places(read_integers(text)),
+    ),
     "update": read_region,
 }

@@ -36,7 +36,11 @@ _TEXTS = {
     "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
     "concatenate": r"[0-9]+",
     **{row.name: r"[0-9]+" for row in TABLE.values() if row.scans},
-    "gather": rf"({_WHOLE}(, {_WHOLE})*)?",
+    **{
+        row.name: rf"({_WHOLE}(, {_WHOLE})*)?"
+        for row in TABLE.values()
+        if row.gathers or row.scatters
+    },
     "positions": _LENGTHS,
     "reshape": _LENGTHS,
     "broadcast_to": _LENGTHS,

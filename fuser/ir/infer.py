@@ -42,9 +42,14 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: Any) -> np.
     if op.shared and len(set(operands)) > 1:
         found = " and ".join(str(dtype) for dtype in operands)
         raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
-    if op.gathers and any(dtype != np.dtype(np.int64) for dtype in operands[:-1]):
-        found = ", ".join(str(dtype) for dtype in operands[:-1])
-        raise DtypeError(f"gather: indices are {found}; cast them to int64 first")
+    if op.gathers or op.scatters:
+        indices = operands[: -1 - op.scatters]
+        if any(dtype != np.dtype(np.int64) for dtype in indices):
+            found = ", ".join(map(str, indices))
+            raise DtypeError(f"{op.name}: indices are {found}; cast them to int64 first")
+        if op.scatters and not (admits(op, operands[-1]) and operands[-2] == operands[-1]):
+            found = " and ".join(map(str, operands[-2:]))
+            raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
     if op.name in ("absolute", "real", "imag"):
         return component(operands[0])
     if op.name == "join_complex":
@@ -119,6 +124,12 @@ def result_shape(
         return reduced_shape(op.name, shapes[0], payload.axes)
     if op.scans and not 0 <= payload.axis < len(shapes[0]):
         raise ShapeError(f"{op.name}: axis {payload.axis} of {dims.spell_shape(shapes[0])}")
+    if op.scatters:
+        loops = broadcast(op.name, payload.shapes(shapes), equal)
+        if loops != shapes[-2]:
+            given, wanted = dims.spell_shape(shapes[-2]), dims.spell_shape(loops)
+            raise ShapeError(f"{op.name}: what is written has shape {given} and not {wanted}")
+        return shapes[-1]
     if not op.structure:
         return broadcast(op.name, payload.shapes(shapes), equal)
     if op.is_iota:

@@ -35,9 +35,9 @@ def memory_orders(
             found[id(node)] = Layout(0, (), (), (), ())
             continue
         operands = [found[id(arg)] for arg in node.args]
-        if node.op.is_update:  # the array that is written into stays where it is
-            found[id(node)] = operands[0]
-            orders[id(node)] = layouts.sorted_order([(operands[0].shape, operands[0].strides)])
+        if node.op.is_update or node.op.scatters:  # what is written into stays where it is
+            base = found[id(node)] = operands[-1 if node.op.scatters else 0]
+            orders[id(node)] = layouts.sorted_order([(base.shape, base.strides)])
             continue
         if node.op.structure and not node.op.joins:
             seen = found[id(node)] = _seen(operands[0], node, sizes, shape)

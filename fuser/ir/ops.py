@@ -45,8 +45,8 @@ class Op:
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
         converts: gives its operand's elements in another dtype.
         reduction: combines elements along axes; its meaning takes the axes as second argument.
-        combine: of a reduction or a scan, the row that makes one of two partial results (`add` of
-            `sum`); of one that gives positions, that of the elements there.
+        combine: of a reduction, a scan or a scatter, the row that makes one of two partial results
+            (`add` of `sum`); of one that gives positions, that of the elements there.
         selects: of a reduction, the result is one of the elements, or the position of one.
         greatest: of a reduction that selects, it looks for the greatest and not the least.
         places: of a reduction, the result is a position along the axis.
@@ -75,6 +75,9 @@ class Op:
         scans: combines each element with the result before it along an axis, with the row
             `combine`; the first result is the first element.
         gathers: reads its last operand at places that the others compute: see `Places`.
+        scatters: its last operand with the one before it written at places that the others
+            compute, one after another in C order, each combined with what is there by the row
+            `combine`, if it has one.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Op:
     locates: bool = False
     gathers: bool = False
     scans: bool = False
+    scatters: bool = False
 
     def dtypes(self) -> tuple[str, ...]:
         """Names of the operand dtypes that the row admits."""
@@ -138,7 +142,12 @@ class Op:
     @property
     def is_elementwise(self) -> bool:
         """Whether an element of the result takes those of the operands at the same place alone."""
-        return not (self.structure or self.reduction or self.gathers or self.scans)
+        return not (self.structure or self.reduction or self.moves_apart)
+
+    @property
+    def moves_apart(self) -> bool:
+        """Whether it computes with elements of other places: gathers, scatters and scans."""
+        return self.gathers or self.scatters or self.scans
 
     @property
     def uniform(self) -> bool:
@@ -418,6 +427,17 @@ _ROWS = (
     Op("cast", 1, np.asarray, "biuf", converts=True),
     # an index for each axis that is indexed, then what is read
     Op("gather", -1, _refuse, "biuf", shared=False, raises="biuf", slow=True, gathers=True),
+    # an index for each axis that is indexed, what is written, what it is written into
+    *(
+        Op(
+            f"scatter_{combine}".rstrip("_"), -1, _refuse, kinds, shared=False, raises=kinds,
+            slow=True, scatters=True, combine=combine,
+        )
+        for combine, kinds in (
+            ("", "biuf"), ("add", "iuf"), ("multiply", "iuf"), ("maximum", "biuf"),
+            ("minimum", "biuf"),
+        )
+    ),
     # complex numbers: on backends that have them
     Op("real", 1, np.real, "c"),
     Op("imag", 1, np.imag, "c"),
@@ -490,9 +510,7 @@ def elementwise() -> Iterator[Op]:
     return (
         row
         for row in _ROWS
-        if not (
-            row.structure or row.reduction or row.gathers or row.scans or row.name in PARTS
-        )
+        if row.is_elementwise and row.name not in PARTS
     )
 
 

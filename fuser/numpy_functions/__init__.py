@@ -7,7 +7,8 @@ from importlib import import_module
 FAMILIES = (
     "along_axis", "array_functions", "as_written", "averages", "diagonals", "einsum", "formulas",
     "functions_of_rows", "grids", "in_place_functions", "nan_reductions", "reductions", "series",
-    "scans", "splits_and_joins", "take_and_put", "view_functions", "weighted_averages",
+    "scans", "scatters", "splits_and_joins", "take_and_put", "view_functions",
+    "weighted_averages",
 )  # fmt: skip
 
 

@@ -25,6 +25,23 @@ from fuser.tracing.traced_array import TracedArray
 
 def taken(x: TracedArray, index: Any) -> Any:
     """`x[i]`, `x[:, i]`, `x[i, j]` and `x[i, 0]` of arrays of integers; None for other indices."""
+    found = indexed(x, index)
+    if found is None:
+        return None
+    x, arrays, axes = found
+    if len(axes) == x.ndim:
+        return gathered(x, arrays, Places(tuple(-1 - k for k in axes)))
+    if arrays[0].ndim != 1:  # NumPy's memory order follows other rules
+        return None
+    return along(x, arrays[0], axes[0], moved=True)
+
+
+def indexed(x: TracedArray, index: Any) -> tuple[TracedArray, list[Any], list[int]] | None:
+    """An index by arrays of integers: of one axis beside whole ones, or of all axes.
+
+    Returns:
+        What is indexed, the arrays, and the axis that each is of; None for other indices.
+    """
     given = index if isinstance(index, tuple) else (index,)
     if not is_table(x) or any(part is None for part in given):
         return None
@@ -46,11 +63,7 @@ def taken(x: TracedArray, index: Any) -> Any:
             return None
         x = x[tuple(part if type(part) is int else slice(None) for part in given)]
         axes = list(range(x.ndim))
-    if len(axes) == x.ndim:
-        return gathered(x, arrays, Places(tuple(-1 - k for k in axes)))
-    if len(axes) != 1 or arrays[0].ndim != 1:  # NumPy's memory order follows other rules
-        return None
-    return along(x, arrays[0], axes[0], moved=True)
+    return (x, arrays, axes) if len(axes) in (1, x.ndim) else None
 
 
 @handles(np.take)
@@ -122,16 +135,28 @@ def along(x: TracedArray, index: TracedArray, axis: int, *, moved: bool) -> Any:
         moved: they are the outermost ones in memory, as of `x[:, i]`.
     """
     rank, own = index.ndim, x.ndim - 1
-    first = 0 if moved else axis
-    before = [k if k < first else k + rank for k in range(own)]
-    places = Places((*before[:axis], -1, *before[axis:]))
-    lead = (None,) * (0 if moved else axis)
-    widened = _view(x.tracing, index, (*lead, *(slice(None),) * rank, *(None,) * (own - len(lead))))
+    widened, places = beside(x, index, axis, 0 if moved else axis)
     found = gathered(x, [widened], places)
     if not moved or not axis:
         return found
     order = (*range(rank, rank + axis), *range(rank), *range(rank + axis, rank + own))
     return x.tracing.wrap(x.tracing.node("transpose", [found.node], Transpose(order)))
+
+
+def beside(x: TracedArray, index: TracedArray, axis: int, first: int) -> tuple[Any, Places]:
+    """An index of one axis with axes for those before and after it, and the places of them all.
+
+    Args:
+        x: what is indexed.
+        index: of at least one axis.
+        axis: of `x`.
+        first: where the index's axes begin.
+    """
+    rank, own = index.ndim, x.ndim - 1
+    before = [k if k < first else k + rank for k in range(own)]
+    lead = (None,) * first
+    wide = (*lead, *(slice(None),) * rank, *(None,) * (own - first))
+    return _view(x.tracing, index, wide), Places((*before[:axis], -1, *before[axis:]))
 
 
 def _view(tracing: Tracing, index: TracedArray, parts: Sequence[slice | None]) -> Any:

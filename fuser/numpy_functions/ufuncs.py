@@ -37,6 +37,10 @@ def fused_ufunc(
         from fuser.numpy_functions.scans import accumulate
 
         return accumulate(tracing, ufunc, inputs[0], **options)
+    if method == "at":
+        from fuser.numpy_functions.scatters import at
+
+        return at(tracing, ufunc, *inputs, **options)
     if method == "outer" and len(inputs) == 2 and ufunc.nin == 2:
         return _outer(tracing, ufunc, inputs, options)
     if method != "__call__":

@@ -75,7 +75,7 @@ class _Distribution:
 
     def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
         """The join of the parts of `node`; None where it stays as it is."""
-        if node.op.joins or node.op.gathers or node.op.scans:
+        if node.op.joins or node.op.moves_apart:
             return None
         for arg, joined in zip(args, joins, strict=True):
             if joined and not _has_few_parts(arg):

@@ -108,11 +108,12 @@ def _collapsed(
         return _bind_reduction(section, layouts, nodes, found, shape, section.axes)
     operands = [layout for _, layout in found]
     lengths, strides = _collapse(section, shape, operands, itemsizes)
+    located = len(section.loads) if section.scatters else len(nodes)  # written by the way
     spec = SectionSpec(
         len(lengths),
         tuple(
-            desc_of(node.dtype, s[-1], is_counted(name), node.op.locates)
-            for node, s, (name, _) in zip(nodes, strides, found, strict=True)
+            desc_of(node.dtype, s[-1], is_counted(name), node.op.locates or k >= located)
+            for k, (node, s, (name, _)) in enumerate(zip(nodes, strides, found, strict=True))
         ),
         _strategy(section, len(lengths)),
     )
@@ -128,6 +129,8 @@ def _collapsed(
 
 def _strategy(section: Section, rank: int) -> str:
     """How the loops of a section that reduces nothing are met."""
+    if section.scatters:
+        return "scatter"
     if section.scan is None:
         return "map"
     return "scan" if rank > 1 else "scan row"
@@ -138,10 +141,18 @@ def _collapse(
 ) -> tuple[list[int], list[list[int]]]:
     """Lengths and strides of a section's loops; the one along which results run comes before last.
 
-    The last loop is then over results beside each other, if there are any for some size.
+    The last loop is then over results beside each other, if there are any for some size. What is
+    written at computed places is written in C order.
     """
     first = len(section.loads)
     axis = section.scan
+    if section.scatters:
+        axes = range(len(shape))
+        own = [
+            run_strides(operand, itemsize, axes, shape, operand.shape)
+            for operand, itemsize in zip(operands, itemsizes, strict=True)
+        ]
+        return merge_axes(axes, shape, own, shape)
     if axis is None:
         return collapse(shape, operands, itemsizes, first)
     rest = [a for a in range(len(shape)) if a != axis]

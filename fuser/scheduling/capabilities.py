@@ -19,6 +19,8 @@ class Capabilities:
         nested_reductions: reductions over axes that do not run on in memory come as several
             reduced loops; else operands are copied until one loop does.
         scans: results may run along an axis (cumsum); else NumPy, or CuPy, runs them.
+        scatters: elements may be written at computed places (np.bincount); else NumPy, or CuPy,
+            writes them.
         stores_last: a loop nest of several outputs reads an element of all inputs before it writes
             any output there: then outputs may be inputs.
         each_stores_last: that holds of each loop nest of a kernel of several.
@@ -31,6 +33,7 @@ class Capabilities:
     row_tiles: bool = False
     nested_reductions: bool = False
     scans: bool = False
+    scatters: bool = False
     stores_last: bool = False
     each_stores_last: bool = False
     element_loops: bool = False

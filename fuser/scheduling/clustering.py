@@ -66,6 +66,7 @@ class Unit:
         total_writes, totals: buffers, as bits, and values, by `id`, that it stores as totals of
             its own reductions' results: see `fuser.scheduling.epilogues`.
         scans: axes along which results run.
+        scatters: it writes at computed places, into what an earlier unit has begun.
         first, origin: a value stored, and the place, before it took others in.
     """
 
@@ -86,6 +87,7 @@ class Unit:
     total_writes: int = 0
     totals: set[int] = field(default_factory=set)
     scans: frozenset[int] = frozenset()
+    scatters: bool = False
     first: Node = field(init=False)
     origin: int = field(init=False)
 
@@ -177,8 +179,9 @@ class Grouping:
             for bit in bits(unit.reads):
                 self.readers.setdefault(bit, []).append(unit)
                 for writer in self.writer.get(bit, ()):
-                    unit.before.add(writer)
-                    writer.after.add(unit)
+                    if writer is not unit:
+                        unit.before.add(writer)
+                        writer.after.add(unit)
         for unit in self.units:
             unit.level = max((other.level + 1 for other in unit.before), default=0)
 
@@ -401,6 +404,8 @@ def common_space(first: Unit, second: Unit) -> Space | None:
     if first.total_writes & second.reads or second.total_writes & first.reads:
         return None  # a total is there when all loops are done
     if first.totals and second.totals and first.across != second.across:
+        return None
+    if first.scatters or second.scatters:
         return None
     scans = first.scans | second.scans
     if len(scans) > 1 or (scans and first.space != second.space):

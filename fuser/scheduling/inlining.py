@@ -56,6 +56,7 @@ def stored_values(graph: Graph, mode: str) -> dict[int, str]:
         mode: "fused" or "unfused".
     """
     reasons = _gathered(graph)
+    reasons.update((id(node), "scattered") for node in graph.nodes if node.op.scatters)
     if mode == "unfused":
         for node in graph.nodes:
             if computes(node) and not _cast_inside(node):
@@ -140,7 +141,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         cost[id(node)] = (node.op.heavy or below) and not node.op.is_input
         for arg in node.args:
             repeated = repeats_rows(arg.shape, node.shape) or node.op.repeats
-            if node.op.joins:
+            if node.op.joins or node.op.scatters:
                 repeated = False  # each part is computed once
             elif node.op.structure and not node.op.repeats:
                 if id(arg) not in apart:
@@ -246,7 +247,7 @@ def _many_views(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
 
 def _met_through(node: Node, chains: dict[Chain, None]) -> Iterator[tuple[Node, Chain]]:
     """Each operand with each chain of views that it is met through."""
-    if node.op.reduction or node.op.joins:
+    if node.op.reduction or node.op.joins or node.op.scatters:
         for arg in node.args:
             yield arg, ()
         return
@@ -353,9 +354,10 @@ class _Elsewhere:
             if self._of(arg) not in (None, own):
                 self._cut(arg)
             return own
-        if node.op.scans:  # no loops that reduce
-            if self._of(node.args[0]) is not None:
-                self._cut(node.args[0])
+        if node.op.scans or node.op.scatters:  # no loops that reduce
+            for arg in node.args:
+                if self._of(arg) is not None:
+                    self._cut(arg)
             return None
         spaces = {self._of(arg): arg for arg in node.args}
         spaces.pop(None, None)

@@ -10,6 +10,7 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
+from fuser.ir.attributes import Places
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
@@ -65,6 +66,11 @@ class Section:
     across: bool = False
 
     @property
+    def scatters(self) -> bool:
+        """Whether it writes at computed places: then one element after another, in C order."""
+        return any(step.node.op.scatters for step in self.steps)
+
+    @property
     def scan(self) -> int | None:
         """The axis along which results run; None where each is computed by itself."""
         found = (step.node.payload.axis for step in self.steps if step.node.op.scans)
@@ -116,6 +122,8 @@ def space_of(
     Raises:
         RealiseError: it fits the loops of none of its reductions.
     """
+    if node.op.scatters:
+        return (node.args[-2].shape, ()), ()
     nearest, reshaped = known[id(node)] if known else nearest_reductions(node, stored)
     spaces = [(r.args[0].shape, r.payload.axes) for r in nearest]
     for space in spaces:
@@ -196,6 +204,9 @@ def all_nearest(nodes: Iterable[Node], stored: Mapping[int, Any]) -> dict[int, N
         if node.op.reduction:
             found[id(node)] = (node,), none[1]
             continue
+        if node.op.scatters:
+            found[id(node)] = none
+            continue
         below = [found[id(arg)] for arg in node.args if id(arg) not in stored]
         below = [one for one in below if one != none]
         reductions, reshaped = below[0] if below else none
@@ -231,7 +242,8 @@ def nearest_reductions(
             continue
         if current.op.reshapes:
             reshaped.add((current.args[0].shape, current.shape))
-        stack.extend(reversed(current.args))
+        if not current.op.scatters:
+            stack.extend(reversed(current.args))
     return found, reshaped
 
 
@@ -305,24 +317,25 @@ class SectionMaker:
         The nest is made again without it, so nothing behind it is looked at in that way: what is
         seen in two ways at each of k steps would be seen in 2 ** k.
         """
-        if id(node) not in self.own:
+        if id(node) not in self.own or node.op.scatters:
             return False
         if not _locates(views) and self.seen_own.setdefault(id(node), views) == views:
             return False
         self.apart.add(id(node))
         return True
 
-    def _stored(self, node: Node) -> str | None:
-        """The buffer that holds a node already."""
+    def _stored(self, node: Node, views: Chain) -> str | None:
+        """The buffer that holds a node already, or where a scatter writes it."""
         if node.op.is_input:
             return str(node.payload.name)
         if node.op.is_iota:
             return counted_name(node.text)
-        return None if id(node) in self.own else self.buffers.get(id(node))
+        own = id(node) in self.own and not (node.op.scatters and _locates(views))
+        return None if own else self.buffers.get(id(node))
 
     def _needs(self, node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         """The operands of a node, each with the views to see it through."""
-        if self._stored(node) is not None or is_leaf(node):
+        if self._stored(node, views) is not None or is_leaf(node):
             return ()
         if node.op.reduction:
             operand = node.args[0]
@@ -362,7 +375,7 @@ class SectionMaker:
 
     def _make(self, node: Node, views: Chain, needed: Sequence[tuple[Node, Chain]]) -> Any:
         """Number the value: a load, a leaf or a step; views are their operand's value."""
-        if (buffer := self._stored(node)) is not None:
+        if (buffer := self._stored(node, views)) is not None:
             part = PartitionDesc(buffer, views)
             if part not in self.loads:
                 self.loads[part] = len(self.loads)
@@ -483,7 +496,10 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         return [(arg, chain)]
     found: list[tuple[Node, Chain]] = []
     if node.op.gathers:
-        return _gathered(node, views)
+        return _gathered(node, node.args[:-1], node.args[-1], node.shape, views)
+    if node.op.scatters:
+        *indices, value, _ = node.args
+        return [*_gathered(node, indices, node, value.shape, ()), (value, ())]
     if node.op.scans:
         return [(node.args[0], ())]
     for arg in node.args:
@@ -496,21 +512,34 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
     return found
 
 
-def _gathered(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
+def _gathered(
+    node: Node, indices: Sequence[Node], table: Node, shape: Shape, views: Chain
+) -> Sequence[tuple[Node, Chain]]:
     """What the kernel of a gather takes: index, length and stride of each axis, and an address.
 
     The address is that of the first element along the axes that are indexed. What is read has to
     be stored.
+
+    Args:
+        node: a gather, or a scatter, which takes what is written besides.
+        indices: its indices.
+        table: what is read or written.
+        shape: of the loops.
+        views: how the result is seen.
     """
-    *indices, table = node.args
-    wide: Chain = compose((Broadcast(node.shape),), views)
+    wide: Chain = compose((Broadcast(shape),), views)
     found: list[tuple[Node, Chain]] = []
     for index, axis in zip(indices, node.payload.indexed, strict=True):
-        seen = views if index.shape == node.shape else wide
+        seen = views if index.shape == shape else wide
         found.append((index, () if is_leaf(index) else seen))
         found += ((table, (Measure(axis, what), *wide)) for what in ("length", "stride"))
-    first: Chain = (Address(node.payload.kept),)
-    if node.payload.kept:
-        rank = len(node.shape)
-        first = (*first, insert_axes(rank, node.payload.inserted(rank)))
-    return [*found, (table, (*first, *wide))]
+    return [*found, (table, compose(first_places(node.payload, shape), views))]
+
+
+def first_places(places: Places, shape: Shape) -> Chain:
+    """The views that show where the first elements along indexed axes lie, for all loops."""
+    rank = len(shape)
+    first: Chain = (Address(places.kept),)
+    if places.kept:
+        first = (*first, insert_axes(rank, places.inserted(rank)))
+    return (*first, Broadcast(shape))

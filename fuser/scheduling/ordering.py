@@ -49,19 +49,39 @@ class Ordering:
         self.writers: dict[str, int] = {}
         self.readers: dict[str, int] = {}
         self.waiting: dict[str, list[int]] = {}
+        self.reads = [_reads(section) for section in sections]
+        self.writes = [_writes(section) for section in sections]
+        self._begin_first()
         self.missing: list[int] = []
         self.ready: list[tuple[int, int]] = []
         self.live: dict[str, int] = {}
         self.held = 0
         self._connect()
 
+    def _begin_first(self) -> None:
+        """Have nests that write at computed places wait for those that begin what they write."""
+        scattered = {
+            name
+            for section, names in zip(self.sections, self.writes, strict=True)
+            if section.scatters
+            for name in names
+        }
+        for number, section in enumerate(self.sections):
+            for name in scattered.intersection(self.writes[number]):
+                begun = f"{name} begun"
+                if section.scatters:
+                    del self.reads[number][name]
+                    self.reads[number][begun] = None
+                else:
+                    self.writes[number][begun] = None
+
     def _connect(self) -> None:
         """Who waits for which buffer."""
-        for section in self.sections:
-            for name in _writes(section):
+        for names in self.writes:
+            for name in names:
                 self.writers[name] = self.writers.get(name, 0) + 1
-        for number, section in enumerate(self.sections):
-            needed = [name for name in _reads(section) if name in self.writers]
+        for number, names in enumerate(self.reads):
+            needed = [name for name in names if name in self.writers]
             for name in needed:
                 self.readers[name] = self.readers.get(name, 0) + 1
                 self.waiting.setdefault(name, []).append(number)
@@ -88,13 +108,13 @@ class Ordering:
         size = 0
         left = []
         seen = [heapq.heappop(self.ready) for _ in range(min(LOOKED_AT, len(self.ready)))]
-        seen.sort(key=lambda entry: (self._raises(self.sections[entry[1]]), entry))
+        seen.sort(key=lambda entry: (self._raises(entry[1]), entry))
         for entry in seen:
             if len(taken) == MAX_SECTIONS:
                 left.append(entry)
                 continue
             section = self.sections[entry[1]]
-            new = {n: self.sizes.get(n, 0) for n in _writes(section) if n not in self.live}
+            new = {n: self.sizes.get(n, 0) for n in self.writes[entry[1]] if n not in self.live}
             steps = size + len(section.steps)
             fits = steps <= MAX_OPERATIONS and self.held + sum(new.values()) <= self.budget
             if taken and not fits:
@@ -109,28 +129,27 @@ class Ordering:
             heapq.heappush(self.ready, entry)
         return taken
 
-    def _raises(self, section: Section) -> bool:
+    def _raises(self, number: int) -> bool:
         """Whether more is held after a nest than before it."""
-        new = sum(self.sizes.get(n, 0) for n in _writes(section) if n not in self.live)
-        last = [n for n in _reads(section) if self.readers.get(n) == 1 and n not in self.kept]
+        new = sum(self.sizes.get(n, 0) for n in self.writes[number] if n not in self.live)
+        last = [n for n in self.reads[number] if self.readers.get(n) == 1 and n not in self.kept]
         return new > sum(self.live.get(n, 0) for n in last)
 
     def _finish(self, taken: Sequence[int]) -> None:
         """Free what nobody reads any more; nests that waited for these are ready."""
         for number in taken:
-            for name in _reads(self.sections[number]):
+            for name in self.reads[number]:
                 if name in self.readers:
                     self.readers[name] -= 1
         for number in taken:
-            for name in _writes(self.sections[number]):
+            for name in self.writes[number]:
                 self.writers[name] -= 1
                 if not self.writers[name]:
                     for other in self.waiting.get(name, ()):
                         self.missing[other] -= 1
                         if not self.missing[other]:
                             heapq.heappush(self.ready, (self.places[other], other))
-        ran = [self.sections[number] for number in taken]
-        for name in [n for section in ran for n in (*_reads(section), *_writes(section))]:
+        for name in [n for k in taken for n in (*self.reads[k], *self.writes[k])]:
             if name in self.live and name not in self.kept and not self.readers.get(name):
                 self.held -= self.live.pop(name)
 

@@ -26,6 +26,7 @@ from fuser.scheduling.loop_nests import (
     SectionMaker,
     Space,
     all_nearest,
+    first_places,
     fit_node,
     space_of,
 )
@@ -199,7 +200,9 @@ class _Planner:
         """The units that store one value: one for each shape of its parts."""
         by_space: dict[Space, list[Store]] = {}
         owned = self.names.get(id(node)) == name
-        for part, views in self._parts(node, owned):
+        scatters = owned and node.op.scatters
+        parts = self._parts(node.args[-1], False) if scatters else self._parts(node, owned)
+        for part, views in parts:
             mine = owned and part is node
             known = part.op.is_input or (id(part) in self.names and not mine)
             space = (part.shape, ()) if known else space_of(part, self.names, self.nearest)[0]
@@ -220,6 +223,24 @@ class _Planner:
             )
             self._mark_totals(unit)
             self.units.append(unit)
+        if scatters:
+            self.units.append(self._scatter(node, name))
+
+    def _scatter(self, node: Node, name: str) -> Unit:
+        """The unit that writes at computed places of a buffer, after those that begin it."""
+        reads, covers = 1 << self.bit[id(node)], 1 << self.place[id(node)]
+        for arg in node.args[:-1]:
+            if id(arg) in self.bit:
+                reads |= 1 << self.bit[id(arg)]
+            else:
+                reads |= self.reads[id(arg)]
+                covers |= self.covers[id(arg)]
+        shape = node.args[-2].shape
+        stores = [(node, PartitionDesc(name, first_places(node.payload, shape)))]
+        writes = 1 << self.bit[id(node)]
+        unit = Unit((shape, ()), stores, reads, writes, covers, self.place[id(node)])
+        unit.scatters = True
+        return unit
 
     def _mark_totals(self, unit: Unit) -> None:
         """Note whether another nest's loops can make what a unit stores as totals."""
@@ -297,7 +318,7 @@ class _Planner:
         finished = []
         try:
             for node, part in stores:
-                widen = _widen_store(node, unit)
+                widen = () if unit.scatters else _widen_store(node, unit)
                 value = maker.value(node, widen)
                 finished.append((value, PartitionDesc(part.buffer, (*part.views, *widen))))
         except RealiseError as wanted:

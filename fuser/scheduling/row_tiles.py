@@ -221,6 +221,9 @@ class _Finder:
             self.sections[k].totals or self.sections[k].scan is not None for k in chain
         ):
             return False
+        written = {part.buffer for k in chain for _, part in self.sections[k].stores}
+        if any(self.sections[k].scatters for name in written for k in self.writers[name]):
+            return False
         if not self._may_run_together(chain):
             return False
         rows = self._rows(name, sorted(chain))

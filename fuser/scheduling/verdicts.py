@@ -18,6 +18,7 @@ VERDICTS: dict[str, str] = {
     "many-stages": "needed by many reductions one after another: stored, not computed for each",
     "many-views": "seen through many views: stored once instead of computed again",
     "scan-elsewhere": "results that run along an axis, used in loops that do not",
+    "scattered": "written at computed places: before it is read all of them are",
     "gathered": "read at computed places: all of it is written first",
     "gathered-part": "read at computed places, and part of it is used: all places are checked",
     "joined": "joined, then used: the parts are written into one buffer first",

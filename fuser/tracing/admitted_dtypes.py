@@ -63,6 +63,12 @@ def has_scans() -> bool:
     return backend is not None and backend.capabilities.scans
 
 
+def has_scatters() -> bool:
+    """Whether the backend that is traced for writes at computed places."""
+    backend = _traced_for.get()
+    return backend is not None and backend.capabilities.scatters
+
+
 @contextmanager
 def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
     """Admit what the backend of these arguments has, for as long as a function is traced."""

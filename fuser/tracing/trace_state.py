@@ -230,6 +230,8 @@ class Tracing(Lengths):
             self.hold_not_negative(shape)
         else:
             shape = self.broadcast(name, payload.shapes(shapes))
+        if row.scatters:  # these are the loops
+            shape = shapes[-1]
         made = intern_node(row, tuple(args), shape, dtype, payload)
         if dtype.kind in row.raises and not row.gathers:
             self.raising[id(made)] = made

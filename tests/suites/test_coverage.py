@@ -7,7 +7,12 @@ from fuser.suites import coverage
 from fuser.suites.workload import Workload, normals
 from tests.backends import fusion_suite
 from tests.backends.cases import CASES
-from tests.fuser.numpy_functions import test_gathers, test_reductions, test_scans
+from tests.fuser.numpy_functions import (
+    test_gathers,
+    test_reductions,
+    test_scans,
+    test_scatters,
+)
 
 
 def test_every_operation_has_cells_and_a_proof() -> None:
@@ -33,6 +38,10 @@ def test_what_is_called_verified_is_what_the_tests_compare() -> None:
     assert hasattr(test_scans, coverage.SCAN_TEST.rpartition(" ")[2])
     assert {getattr(np, op.combine) for op in TABLE.values() if op.scans} == set(test_scans.UFUNCS)
     assert hasattr(test_gathers, coverage.GATHER_TEST.rpartition(" ")[2])
+    assert hasattr(test_scatters, coverage.SCATTER_TEST.rpartition(" ")[2])
+    scatters = {name for name, op in TABLE.items() if op.scatters}
+    held = {"_".join(filter(None, ("scatter", combine))) for combine, _ in test_scatters.CASES}
+    assert held == scatters
     reduced = {np.dtype(name).name for name in test_reductions.DTYPES}
     assert reduced == set(coverage.REDUCED_DTYPES)
     rows = {name for name, op in TABLE.items() if op.reduction}

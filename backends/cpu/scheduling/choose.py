@@ -35,7 +35,7 @@ def choose(
         turns: where these are the rows of one block of so many that run after one another, how
             many: such a block is never split.
     """
-    if nest.strategy.startswith("scan"):
+    if nest.strategy != "map" and not nest.reduced:
         return DEFAULT
     if nest.strategy != "map":
         from fuser.backends.cpu.scheduling.choose_reduction import (

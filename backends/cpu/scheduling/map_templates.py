@@ -54,16 +54,24 @@ def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedul
     emit_section(module, flattened_loops.flat(nest), inner, "internal ")
 
 
-def _launch_row(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    (length,) = lengths
-    return [], Extent(1, length, length, 1, length, schedule)
-
-
 def _emit_row(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest whose results run along its one loop."""
     emit_section(module, nest, name)
+
+
+def _launch_whole(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    *outside, inner = lengths
+    outer = math.prod(outside)
+    return [], Extent(outer, inner, outer * inner, outer, inner, schedule)
+
+
+def _emit_scatter(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest that writes at computed places."""
+    from fuser.backends.cpu.scatter_loop import emit_scatter  # most kernels have none
+
+    emit_scatter(module, nest, name)
 
 
 def _emit_scan(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
@@ -151,7 +159,8 @@ TEMPLATES: dict[Kind, Template] = {
         parameters={"store": ("normal", "streaming")},
     ),
     Kind("scan"): Template(_emit_scan, _launch_scan),
-    Kind("scan row"): Template(_emit_row, _launch_row),
+    Kind("scan row"): Template(_emit_row, _launch_whole),
+    Kind("scatter"): Template(_emit_scatter, _launch_whole),
     Kind("map", is_flattened=True): Template(
         _emit_flattened, _launch_flattened,
         lambda nest, s: nest.rank > s.flattened and streams(nest),

@@ -54,6 +54,11 @@ def _elements(x: Any) -> Any:
     return x
 
 
+def _counted_places(x: Any) -> Any:
+    place = (x[:, 0] * 0).astype(np.int64)
+    return np.bincount(place, weights=x[:, 1], minlength=3) + 1
+
+
 #: row of the table -> (function, arguments, launches of a known call, codes of reasons)
 FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None, set[str]]] = {
     "unrolled loop": (_fixed, (X,), 1, set()),
@@ -64,6 +69,7 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None, set[str]
     "product of matrices": (lambda x: np.tanh(x @ x.T) + 1, (X,), 1, {"unsupported-function"}),
     "mask": (lambda x: x[x > 0].sum(), (X,), 1, set()),
     "scan": (lambda x: np.cumsum(x * 2, axis=0) + 1, (X,), 2, {"unsupported-argument"}),
+    "scatter": (_counted_places, (X,), 2, {"unsupported-argument"}),
     "element loop": (_elements, (X[:12, :9].copy(),), 11 * 9, set()),
 }  # fmt: skip
 
