@@ -88,9 +88,11 @@ class ErrorState:
             np.seterr(**self._kinds)
             changed = ", ".join(kind for kind in KINDS if now[kind] != self._kinds[kind])
             raise Unsupported("side-effect", "np.seterr", f"{changed} of the process", "")
-        for kind, _, error in self._told.values():
-            if not _noted.get() or kind == "under":
-                raise error
+        told, self._told = self._told, {}
+        place = next((key for key, (kind, _, _) in told.items()
+                      if not _noted.get() or kind == "under"), None)  # fmt: skip
+        if place is not None:
+            raise told.pop(place)[2]
 
 
 def _filter(filters: Iterable[Any]) -> tuple[Any, ...]:

@@ -249,6 +249,26 @@ class Unsupported(FuserError):  # noqa: N818 - it is a signal between components
             noted.append(self)
 
 
+def let_go(error: BaseException, handled: BaseException | None) -> None:
+    """Have an error that has been read keep no frames: arrays in them would live on with it.
+
+    A frame that has the error in a variable would keep itself, until Python looks for circles.
+
+    Args:
+        error: with all that led to it.
+        handled: the error that somebody else was at before: it is left as it is.
+    """
+    seen: set[int] = {id(None), id(handled)}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        waiting += (each.__cause__, each.__context__)
+        each.__traceback__ = None
+
+
 _refusals = threading.local()
 
 

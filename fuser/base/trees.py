@@ -33,26 +33,25 @@ def flatten(tree: Any) -> tuple[Any, list[Any]]:
         Unsupported: they nest too deep, one holds itself, or there are too many.
     """
     leaves: list[Any] = []
-    left = MOST
+    return _flatten(tree, 0, leaves, [MOST]), leaves
 
-    def visit(value: Any, depth: int) -> Any:
-        nonlocal left
-        left -= 1
-        kind = type(value)
-        if kind is tuple or kind is list or kind is dict or _is_named(value):
-            if depth == DEEPEST:
-                found = f"a {kind.__name__} in more than {DEEPEST} others, or one that holds itself"
-                raise Unsupported("unsupported-array", "argument", found, "")
-            if len(value) > left:
-                found = f"more than {MOST:,} values in lists, tuples or dicts"
-                raise Unsupported("unsupported-array", "argument", found, "")
-            if kind is dict:
-                return {key: visit(part, depth + 1) for key, part in value.items()}
-            return _like(value, [visit(part, depth + 1) for part in _parts(value)])
-        leaves.append(value)
-        return Leaf(len(leaves) - 1)
 
-    return visit(tree, 0), leaves
+def _flatten(value: Any, depth: int, leaves: list[Any], left: list[int]) -> Any:
+    """As `flatten`, of what stands at a depth; `left`: how many more values there may be."""
+    left[0] -= 1
+    kind = type(value)
+    if kind is tuple or kind is list or kind is dict or _is_named(value):
+        if depth == DEEPEST:
+            found = f"a {kind.__name__} in more than {DEEPEST} others, or one that holds itself"
+            raise Unsupported("unsupported-array", "argument", found, "")
+        if len(value) > left[0]:
+            found = f"more than {MOST:,} values in lists, tuples or dicts"
+            raise Unsupported("unsupported-array", "argument", found, "")
+        if kind is dict:
+            return {k: _flatten(part, depth + 1, leaves, left) for k, part in value.items()}
+        return _like(value, [_flatten(part, depth + 1, leaves, left) for part in _parts(value)])
+    leaves.append(value)
+    return Leaf(len(leaves) - 1)
 
 
 def _is_named(value: Any) -> bool:

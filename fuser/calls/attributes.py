@@ -326,9 +326,7 @@ class _Plan:
         more = [each for each, value in given
                 if vars(each[0]).get(each[1], ABSENT) is not value and not self._assigns(each)]
         if more:
-            error = Unsupported("side-effect", more[0][1], "it is assigned", "")
-            error.attributes = tuple(more)
-            raise error
+            raise _assigning(more)
         kept = {id(thing) for _, thing in trees.changeable((args, kwargs))}
         if any(id(thing) in kept for _, thing in trees.changeable(result)):
             changed = "a list or a dict that it returns"
@@ -339,6 +337,13 @@ class _Plan:
             name = str(getattr(function, "__name__", "function"))
             raise Unsupported("side-effect", name, changed or f"{gone[0]} is not there any more")
         return result, tuple(found)
+
+
+def _assigning(attributes: list[Attribute]) -> Unsupported:
+    """The reason that a function assigns attributes; in no variable of the frame that raises it."""
+    error = Unsupported("side-effect", attributes[0][1], "it is assigned", "")
+    error.attributes = tuple(attributes)
+    return error
 
 
 def _pure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,7 @@ from fuser.base.errors import (
     Reason,
     ShapeError,
     Unsupported,
+    let_go,
 )
 from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
@@ -241,7 +243,10 @@ class FusedFunction(_Base[P, Result]):
                         return self.__wrapped__(*args)
                     elif (error := ready.known_error(args)) is not None:
                         self._count_long(args, kwargs, ())
-                        raise error
+                        try:
+                            raise error
+                        finally:
+                            del error  # which leads to this frame
             elif self._latest_out is not None and kwargs.keys() == _OUT:
                 result = self._latest_out.run(args, kwargs["out"])
                 if result is not MISSED:
@@ -276,6 +281,7 @@ class FusedFunction(_Base[P, Result]):
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         reason: Reason | None = None
+        handled = sys.exc_info()[1]
         try:
             structure, leaves = trees.flatten((args, kwargs))
         except Unsupported as error:
@@ -323,6 +329,7 @@ class FusedFunction(_Base[P, Result]):
                 self._shorten(stopped, structure, leaves, args, names, out)
             if frame is None and type(error) is CannotRun and error.lasting:
                 self._note(args, None, reason, kwargs if out is None else None)
+            let_go(error, handled)
         except (running.ReadOnlyError, running.OutOfRangeError):
             if out is not None:
                 raise
@@ -354,6 +361,7 @@ class FusedFunction(_Base[P, Result]):
             args: of the call.
             kwargs: likewise.
         """
+        handled = sys.exc_info()[1]
         structure, leaves = trees.flatten((args, kwargs))
         frame = self._frames.find(self, structure, leaves) if self._frames else None
         method = type(self.__wrapped__) is MethodType
@@ -362,6 +370,7 @@ class FusedFunction(_Base[P, Result]):
                 self._find_call(structure, leaves)
             except (CannotRun, Unsupported) as error:
                 frame = _frame_for(self, error, structure, leaves)
+                let_go(error, handled)
         return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
 
     def known_for(self, structure: Any, leaves: list[Any]) -> Sequence[Specialisation]:
@@ -545,14 +554,14 @@ class FusedFunction(_Base[P, Result]):
 
             made = made_ready(known, call, self, leaves, names, structure)
         else:
-            made = make_ready_program(call, FusedFunction, leaves, names, structure)
+            made = make_ready_program(call, FusedFunction, leaves)
         if made is None:
             return False
         if made is known:
             return True
         made.missed = missed
         self._ready[key] = made
-        self._install(made.call)
+        self._install(made.native(leaves, names, structure))
         return True
 
     def _install(self, call: PythonCall) -> None:

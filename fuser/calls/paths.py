@@ -16,6 +16,7 @@ import numpy as np
 from fuser.backend import PythonCall
 from fuser.base import config, counters, trees
 from fuser.base.generated import define
+from fuser.base.records import changed
 from fuser.calls.owner import Owner
 from fuser.calls.prepared import MISSED
 from fuser.calls.program_fast_path import Steps, guards_of, has_short_way, late_lengths
@@ -160,7 +161,7 @@ class _Path:
     """One path, as a call has run it.
 
     Attributes:
-        call: the call.
+        call: the call, without its arrays.
         program: its steps.
         names: of its arguments' values, in order.
         counts: what each such call adds to the counters.
@@ -169,6 +170,7 @@ class _Path:
 
     def __init__(self, call: Call, program: Program, owner: Owner, count: int) -> None:
         """Look at it; `count`: of the arguments."""
+        call = changed(call, arrays={})  # a path lives longer than they
         self.call, self.program = call, program
         found, trace = call.specialisation, call.specialisation.trace
         places = {place: name for name, place in (*found.array_leaves, *found.scalar_leaves)}
@@ -226,20 +228,23 @@ class ReadyPaths(config.Standing):
 
     knows_its_arguments = False
 
-    def __init__(
-        self, path: _Path, leaves: Sequence[Any], names: tuple[str, ...], structure: Any
-    ) -> None:
-        """Write the path down; see `make_ready_program`."""
+    def __init__(self, path: _Path) -> None:
+        """Write the path down; see `made_ready`."""
         found = path.call.specialisation
         super().__init__(found.names)
         self._branches: list[_Branch] = []
         self._roots: list[tuple[_Path, Piece]] = []
         self._known = {id(found): 0}
         self.missed = 0
+        self._guards = found.names
+        self._where = dict(found.array_leaves)
         self._root(path)
-        self.call = PythonCall(
-            function=self.run_leaves, guards=found.names, holds=self.holds, counts={},
-            leaves=leaves, names=names, structure=structure, places=dict(found.array_leaves),
+
+    def native(self, leaves: Sequence[Any], names: tuple[str, ...], structure: Any) -> PythonCall:
+        """What a backend needs that compares arguments natively."""
+        return PythonCall(
+            function=self.run_leaves, guards=self._guards, holds=self.holds, counts={},
+            leaves=leaves, names=names, structure=structure, places=self._where,
         )  # fmt: skip
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -363,4 +368,4 @@ def made_ready(
     path = _Path(call, program, owner, len(leaves))
     if isinstance(known, ReadyPaths):
         return known if known.add(path) else None
-    return ReadyPaths(path, leaves, names, structure)
+    return ReadyPaths(path)

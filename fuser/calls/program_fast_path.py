@@ -73,39 +73,39 @@ class ReadyProgram(config.Standing):
 
     Attributes:
         line: all steps, as a function of the arguments.
-        call: for a backend that compares arguments natively.
         missed: how often such calls have missed another one that was made before.
     """
 
     knows_its_arguments = False
 
-    def __init__(
-        self, call: Call, program: Program, kind: Any, leaves: Sequence[Any],
-        names: tuple[str, ...], structure: Any,
-    ) -> None:  # fmt: skip
+    def __init__(self, call: Call, program: Program, kind: Any, count: int) -> None:
         """Write the steps down, after a call has run them; see `make_ready_program`."""
         specialisation = call.specialisation
         super().__init__(specialisation.names)
         trace = specialisation.trace
         self._counts = partition.break_counts(program)
         titles = [parameter.name for parameter in trace.graph.parameters]
-        where: dict[str, Any] = dict(specialisation.array_leaves)
-        captured = specialisation.captured
+        self._guards = specialisation.names
+        self._where: dict[str, Any] = dict(specialisation.array_leaves)
+        self._named = captured = specialisation.captured
         self._captured = [(array, Kind.of(array)) for array in captured.values()]
         pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
-        apart = [tuple(titles[place] for place in pair) for pair in pairs]
+        self._pairs = tuple(tuple(titles[place] for place in pair) for pair in pairs)
         self._apart = [
-            tuple(where.get(name, captured.get(name)) for name in pair) for pair in apart
+            tuple(self._where.get(name, captured.get(name)) for name in pair)
+            for pair in self._pairs
         ]
-        written = dict.fromkeys(titles[place] for place, _, _ in trace.writes)
-        self._written = [where[name] for name in written]
+        self._titles = tuple(dict.fromkeys(titles[place] for place, _, _ in trace.writes))
+        self._written = [self._where[name] for name in self._titles]
         self.missed = 0
-        self.line = _written_down(call, program, kind, len(leaves))
-        self.call = PythonCall(
-            function=self.line, guards=specialisation.names, holds=self.holds,
+        self.line = _written_down(call, program, kind, count)
+
+    def native(self, leaves: Sequence[Any], names: tuple[str, ...], structure: Any) -> PythonCall:
+        """What a backend needs that compares arguments natively; see `make_ready_program`."""
+        return PythonCall(
+            function=self.line, guards=self._guards, holds=self.holds,
             counts=self._counts, leaves=leaves, names=names, structure=structure,
-            places=where, captured=captured,
-            written=tuple(written), apart=tuple(apart),
+            places=self._where, captured=self._named, written=self._titles, apart=self._pairs,
         )  # fmt: skip
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -331,22 +331,18 @@ def _direct_writes(
     return sorted(found, key=lambda write: order.index(stage.stored[write[1]]))
 
 
-def make_ready_program(
-    call: Call, kind: Any, leaves: Sequence[Any], names: tuple[str, ...], structure: Any
-) -> ReadyProgram | None:
+def make_ready_program(call: Call, kind: Any, leaves: Sequence[Any]) -> ReadyProgram | None:
     """A short way for calls like this one, where every output is an array of its own.
 
     Args:
         call: one that a program has served.
         kind: makes a fused function, for each stage.
         leaves: its arguments.
-        names: its keywords.
-        structure: how its arguments nest.
     """
     program = call.specialisation.spec
     if not isinstance(program, Program) or not has_short_way(call, program):
         return None
-    return ReadyProgram(call, program, kind, leaves, names, structure)
+    return ReadyProgram(call, program, kind, len(leaves))
 
 
 def _integers(program: Program) -> frozenset[str]:

@@ -84,11 +84,10 @@ def shown(tracing: Tracing, array: Any, what: str) -> Any:
     Raises:
         Unsupported: it is asked for in a loop's body.
     """
-    refused = Unsupported("array-conversion", what, f"on {array.node.type}")
     if any(leaf < 0 for _, leaf in tracing.scalars):
-        raise refused
+        raise Unsupported("array-conversion", what, f"on {array.node.type}")
     if tracing.failed is None:
-        tracing.failed = refused
+        tracing.failed = Unsupported("array-conversion", what, f"on {array.node.type}")
     found = tracing.evaluate(array.node)
     return found[()] if array.generic else found
 

@@ -88,6 +88,12 @@ class Substitution:
         self.refused: set[Any] = set()  # groups of statements that are no loops over elements
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
+    def end(self) -> None:
+        """Let go of arrays: no code runs in this trace any more, and nothing asks what it met."""
+        self.tracing.end()
+        self.copies.end()
+        self.left.clear()
+
     def called(self, function: Any) -> Any:
         """What is run in place of a function: itself where it cannot be replaced."""
         plain = type(function) in (FunctionType, MethodType)

@@ -62,6 +62,15 @@ class Copies:
         self.names: set[str] = set()
         """Names in the code that runs: what it may look up in modules."""
 
+    def end(self) -> None:
+        """Let go of originals and copies."""
+        self._alive.clear()
+        self._before.clear()
+        self._originals.clear()
+        self._made.clear()
+        self._kept = ()
+        self.holders.clear()
+
     def of(self, value: Any) -> Any:
         """A value as the trace sees it: a copy where it leads to arrays."""
         if has_elements(value):

@@ -77,19 +77,22 @@ def trace_purely(
     from fuser.capture.namespace import compares_arrays
 
     try:
-        around.held, around.further = guards_of_contents(around.guards, name), []
-        if around.names.isdisjoint(_UNSEEN) and not compares_arrays(function):
-            made = _trace_named(function, structure, leaves, name, around, False, told)
-            if not made[0].writes:  # into arguments: NumPy would have read what is there before
-                return made
-    except Exception as later:
-        if is_fault(later):
-            raise
-        # whatever else it is, the first trace told more
-    around.held, around.further = known
-    if found is None:
-        raise cast(Unsupported, error) from None
-    return found
+        try:
+            around.held, around.further = guards_of_contents(around.guards, name), []
+            if around.names.isdisjoint(_UNSEEN) and not compares_arrays(function):
+                made = _trace_named(function, structure, leaves, name, around, False, told)
+                if not made[0].writes:  # into arguments: NumPy would have read what is there before
+                    return made
+        except Exception as later:
+            if is_fault(later):
+                raise
+            # whatever else it is, the first trace told more
+        around.held, around.further = known
+        if found is None:
+            raise cast(Unsupported, error) from None
+        return found
+    finally:
+        del error  # which leads to this frame
 
 
 def _calls_on_captured(trace: Trace) -> bool:
@@ -164,6 +167,20 @@ def _trace_twice(
         named: with stand-ins for arrays that it reaches by name.
         told: see there.
     """
+    met: list[Substitution] = []
+    try:
+        return _both_traces(function, structure, leaves, name, around, arrays, named, told, met)
+    finally:
+        for each in met:
+            each.end()
+
+
+def _both_traces(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings, arrays: bool, named: bool, told: Sequence[Any],
+    every: list[Substitution],
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """As `_trace_twice`; `every` takes what the function was run with."""
     replay = Replay(numbers=list(told), look=around.look)
     stopped: list[Trace | None] = [None]
     latest: list[Substitution] = []
@@ -178,6 +195,7 @@ def _trace_twice(
                 evident and is_straight(cast(FunctionType, function)),
             )
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
+            every.extend(met)
             undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
             fleeting = met and (met[0].tracing.captured or met[0].tracing.externs)
             if met:
@@ -193,6 +211,7 @@ def _trace_twice(
             if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
                 raise Unsupported("not-traceable", name, type(raised).__name__) from raised
             raise
+        every.extend(met)
         _check_unchanged(around, met[0], name)
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
@@ -224,10 +243,7 @@ def _trace_twice(
         fits = isinstance(error, (FuserError, OverflowError))  # a Python int: as at later calls
         if fits and stopped[0] is None:
             raise
-        found = f"{type(error).__name__}: {error}"
-        refused = Unsupported("not-traceable", name, found)
-        refused.stopped = stopped[0]
-        raise refused from error
+        raise _untraceable(name, error, stopped[0]) from error
     fresh = compare(first, second, name)
     first = _with_named(first, second, around, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
@@ -248,9 +264,7 @@ def _check_unchanged(around: Surroundings, met: Substitution, name: str) -> None
         Unsupported: it has changed something.
     """
     if changed := around.undo() or around.changed_in(met.copies):
-        error = Unsupported("side-effect", name, changed, "")
-        error.attributes = tuple(around.attributes or ())
-        raise error
+        raise _changing(name, changed, around)
 
 
 def _given_back(
@@ -276,6 +290,23 @@ def _given_back(
             raise Unsupported("array-conversion", name, shown, "")
         known[id(thing)] = path or None
     return tuple(found)
+
+
+# In functions of their own: a frame that has the error in a variable would live as long as it.
+
+
+def _changing(name: str, changed: str, around: Surroundings) -> Unsupported:
+    """The reason that a function changes more than its arguments; see `Unsupported`."""
+    error = Unsupported("side-effect", name, changed, "")
+    error.attributes = tuple(around.attributes or ())
+    return error
+
+
+def _untraceable(name: str, raised: Exception, stopped: Trace | None) -> Unsupported:
+    """The reason that tracing a function raised something; see `Unsupported`."""
+    error = Unsupported("not-traceable", name, f"{type(raised).__name__}: {raised}")
+    error.stopped = stopped
+    return error
 
 
 def _with_named(first: Trace, second: Trace, around: Surroundings, name: str) -> Trace:

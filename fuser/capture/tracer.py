@@ -337,7 +337,8 @@ def trace_call(
         replay: what functions without a fused form gave in an earlier trace of this call.
         arrays: have stand-ins for the arrays that the function makes, too.
         named: have stand-ins for the arrays that it reaches by name.
-        met: a list that takes what the function was run with in place of its names.
+        met: a list that takes what the function was run with in place of its names; its `end` has
+            to be called.
 
     Raises:
         Unsupported: with the reason why the function cannot be fused.
@@ -352,12 +353,7 @@ def _trace(
     named: bool, met: list[Substitution] | None,
 ) -> Trace:  # fmt: skip
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
-    from fuser.capture.namespace import (
-        Substitution,
-        compares_arrays,
-        compares_lists,
-        decides_by_truth,
-    )
+    from fuser.capture.namespace import Substitution
 
     tracing = Tracer(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
@@ -367,6 +363,20 @@ def _trace(
     tracing.original = substitution.copies.original
     if met is not None:
         met.append(substitution)
+        return _traced(tracing, function, tree, leaves, substitution)
+    try:
+        return _traced(tracing, function, tree, leaves, substitution)
+    finally:
+        substitution.end()
+
+
+def _traced(
+    tracing: Tracer, function: Callable[..., Any], tree: Any, leaves: Sequence[Any],
+    substitution: Substitution,
+) -> Trace:  # fmt: skip
+    """Run `function` with what a substitution has in place of its names."""
+    from fuser.capture.namespace import compares_arrays, compares_lists, decides_by_truth
+
     tracing.replay.place = 0
     tracing.exact_truth = decides_by_truth(function)
     tracing.by_identity = compares_arrays(function)
@@ -387,8 +397,11 @@ def _trace(
         name = str(getattr(function, "__name__", "function"))
         raise Unsupported("not-traceable", name, "it may ask whether two lists are one")
     with refusals() as refused:
-        result = substitution.called(function)(*args, **kwargs)
-    check_refusals(refused)
+        try:
+            result = substitution.called(function)(*args, **kwargs)
+            check_refusals(refused)
+        finally:
+            refused.clear()  # which lead to this frame
     substitution.check_globals()
     tracing.errors.end()
     if tracing.failed is not None:  # the function has caught it: control flow by values

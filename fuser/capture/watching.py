@@ -205,8 +205,11 @@ def watched() -> Iterator[None]:
         sys.setprofile(None if stopped else before)
         if stopped:
             before.enable()
-    if found:
-        raise found[0]
+    try:
+        if found:
+            raise found[0]
+    finally:
+        found.clear()  # which lead to this frame
 
 
 def _is_users(frame: FrameType) -> bool:

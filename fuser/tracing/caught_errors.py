@@ -6,7 +6,7 @@ of NumPy's at all: a function that catches everything would take it for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -30,7 +30,7 @@ def noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def check_refusals(refused: Iterable[Unsupported]) -> None:
+def check_refusals(refused: Sequence[Unsupported]) -> None:
     """Give a trace up whose function has caught what was refused.
 
     Args:
@@ -39,11 +39,10 @@ def check_refusals(refused: Iterable[Unsupported]) -> None:
     Raises:
         Unsupported: the first that code outside of this package has caught.
     """
-    for error in refused:
-        reached = error.__traceback__  # the outermost frame is the one that caught it
+    for place, reached in enumerate([error.__traceback__ for error in refused]):
         if reached is None:
             continue
-        frame = reached.tb_frame
+        frame = reached.tb_frame  # the outermost is the one that caught it
         ours = root(frame.f_globals) == "fuser"
         if not ours or frame.f_code.co_name.startswith("__"):  # which C code called
-            raise error
+            raise refused[place]  # and in no variable, which would keep the frame

@@ -28,10 +28,15 @@ def check_writable(tracing: Tracing, storage: Storage) -> None:
     if storage.shared:
         raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
     if storage.reshapes and not surely_views(tracing, storage):
-        error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
-        arrays = [argument.array for argument in tracing.arguments]
-        error.of_order = not all(array.flags.c_contiguous for array in arrays)
-        raise error
+        raise _hidden_view(tracing)
+
+
+def _hidden_view(tracing: Tracing) -> Unsupported:
+    """The reason that memory is written into which a reshape may be a view of."""
+    error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+    arrays = [argument.array for argument in tracing.arguments]
+    error.of_order = not all(array.flags.c_contiguous for array in arrays)
+    return error
 
 
 def surely_views(tracing: Tracing, storage: Storage) -> bool:

@@ -160,6 +160,13 @@ class Tracing(Lengths):
     exact_truth: bool = False
     """Whether the function asks what is True itself: no stand-in is."""
 
+    def end(self) -> None:
+        """Let go of arrays when the trace is over: what refers to it may live a while."""
+        for held in (self.arguments, self.captured, self.values, self.externs, self.computed,
+                     self.repeatable, self.named_arguments):  # fmt: skip
+            held.clear()
+        self.replay = self.failed = None
+
     # -- what has to hold ----------------------------------------------------------------------
 
     def guard_value(self, text: str, value: Any) -> None:

@@ -115,8 +115,7 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         record |= {"kind": layout.EXACT_ARRAY, "axes": native([array.shape, array.strides])}
     for name in call.written:
         records[record_of[name]]["flags"] = layout.IS_WRITEABLE
-    if not as_given:
-        keep.append(call)
+    keep.append(call.captured)
     counted = layout.AS_GIVEN if as_given else len(call.leaves)
     if counted > layout.MOST_LEAVES or len(records) > layout.MOST_BASES:
         raise NotServed
@@ -139,9 +138,10 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
 
 def _guarded(call: PythonCall) -> Callable[..., Any]:
     """What serves a call as long as names are as they were."""
+    function, holds = call.function, call.holds
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        return call.function(*args, **kwargs) if call.holds() else MISSED
+        return function(*args, **kwargs) if holds() else MISSED
 
     return guarded
 
@@ -173,6 +173,8 @@ def _record(leaf: Any, as_given: bool, keep: list[Any]) -> dict[str, int]:
         if not as_given and leaf.dtype.kind not in "biufc":
             raise NotServed
         return found | {"kind": layout.GENERIC}
+    if not as_given:
+        keep.append(leaf)  # another one may get its id
     return found | {"kind": layout.OBJECT, "expected": id(leaf)}
 
 
