@@ -115,9 +115,11 @@ def imports_here() -> bool:
     """Whether this thread is in the middle of such an import: some modules are not whole then.
 
     Or about to be: before Python 3.12 an import that another one interrupts there raises KeyError.
+    (What waits is a dictionary there, since then an object that has `get` and no `in`.)
     """
-    waiting = getattr(sys.modules.get("_frozen_importlib"), "_blocking_on", ())
-    return threading.get_ident() in waiting or threading.get_ident() in _importers()
+    waiting = getattr(sys.modules.get("_frozen_importlib"), "_blocking_on", {})
+    here = threading.get_ident()
+    return bool(waiting.get(here)) or here in _importers()
 
 
 def _importers() -> list[int | None]:

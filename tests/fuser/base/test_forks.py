@@ -200,3 +200,19 @@ def test_attributes_are_computed_once_and_without_a_lock() -> None:
     assert (one.area, one.area, one.computed) == (9, 9, 1)
     assert Squared.area.__doc__ == "The area."
     assert "area" in vars(one)
+
+
+def test_importers_by_every_kind_of_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython's table of who waits for an import is a dictionary, or has `get` and no `in`."""
+    import _frozen_importlib
+
+    class Table:
+        """As CPython has it since 3.12."""
+
+        def __init__(self, **found: object) -> None:
+            self.get = {threading.get_ident(): found.get("here")}.get
+
+    for table, waits in ((Table(), False), (Table(here=["a lock"]), True),
+                         (Table(here=[]), False), ({}, False)):  # fmt: skip
+        monkeypatch.setattr(_frozen_importlib, "_blocking_on", table)
+        assert forks.imports_here() is waits
