@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -217,7 +217,8 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
 
     Parts of arrays that are joined may be computed, or copied, once for each write into an array;
     without joins a plan reads and writes no more than the operations do. Complex values count as
-    such, though a backend may compute with their parts.
+    such, though a backend may compute with their parts. What a function between kernels changes
+    is copied as a whole, however little of it that function writes.
     """
     from fuser.programs import partition
 
@@ -225,20 +226,35 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
     spec = call.specialisation.spec
     if spec is None or prepared is None:
         return ""
+    sizes = {**call.specialisation.trace.hints, **call.sizes}
+    copied = _copied_bytes(prepared, sizes)
     for whole, one in zip(partition.specs_of(prepared), partition.specs_of(spec), strict=True):
         one = whole if one.in_parts else one
-        if not any(node.op.joins for node in one.plan.graph.nodes):
+        if copied <= SLACK_BYTES and not any(node.op.joins for node in one.plan.graph.nodes):
             continue
         from fuser.traffic.ledger import ledger  # most first calls need none
 
-        book = ledger(one, {**call.specialisation.trace.hints, **call.sizes})
+        book = ledger(one, sizes)
         planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
         kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused
     if planned > SLACK * unfused + SLACK_BYTES:
         return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"
     if kernels > 2 * operations + FEW_KERNELS:
         return f"it would take {kernels:,} kernels for {operations:,} operations"
+    if copied > SLACK_BYTES and planned + copied > 2 * unfused:
+        return f"{copied:,} bytes would be copied around what NumPy writes, {unfused:,} computed"
     return ""
+
+
+def _copied_bytes(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> int:
+    """Bytes that are read and written to copy arrays which functions between kernels change."""
+    if not isinstance(prepared, Program):
+        return 0
+    from fuser.traffic.moved_bytes import elements_of
+
+    changed = [node for step in prepared.graph_breaks for node in step.nodes
+               if node.payload.changes]  # fmt: skip
+    return sum(2 * elements_of(node, sizes) * node.dtype.itemsize for node in changed)
 
 
 def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], ...]:

@@ -179,6 +179,11 @@ class Call(Attribute):
         return self.name in (READ, DECIDED, COUNTED)
 
     @property
+    def changes(self) -> bool:
+        """Whether it changes a copy of its first operand, and gives that."""
+        return self.name in ("fuser.updated", "fuser.changed")
+
+    @property
     def short_name(self) -> str:
         """The function in the user's terms: `np.linalg.svd`."""
         special = {

@@ -65,8 +65,9 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
 def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Bytes and operations when each operation runs alone.
 
-    A conversion of an operand belongs to the operation that wants it, as in NumPy; a conversion
-    that is an output, or is used twice, is an operation of its own.
+    Of a table that is indexed, as many elements are read as are picked. A conversion of an operand
+    belongs to the operation that wants it, as in NumPy; a conversion that is an output, or is used
+    twice, is an operation of its own.
     """
     inlined = _operand_casts(graph)
     total, operations = 0, 0
@@ -82,7 +83,8 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
         for arg in {id(a): a for a in node.args}.values():
             source = arg.args[0] if id(arg) in inlined else arg
             if not (source.op.uniform or source.op.is_iota):
-                total += elements_of(source, sizes) * source.dtype.itemsize
+                picked = node.op.gathers and arg is node.args[-1]
+                total += elements_of(node if picked else source, sizes) * source.dtype.itemsize
     return total, operations
 
 

@@ -216,6 +216,24 @@ def test_a_plan_that_moves_more_than_numpy_is_not_used() -> None:
     assert "58,104 bytes, NumPy's operations 16,640" in fused.fallbacks[0].found
 
 
+def test_few_elements_of_a_large_array_are_written_by_numpy() -> None:
+    """A function between kernels changes a copy of an argument, which is worth it only if small."""
+
+    def moved(x: Any, i: Any, v: Any) -> None:
+        x[i] += np.sqrt(v)
+
+    places, values = np.array([3, 1, 3]), np.array([1.0, 4.0, 9.0])
+    for size, codes in ((50, []), (5000, ["no-gain"])):
+        fused = fuser.fuse(moved, fallback="allow")
+        for _ in range(3):
+            wanted, found = ones(size), ones(size)
+            moved(wanted, places, values)
+            fused(found, places, values)
+            assert np.array_equal(wanted, found)
+        assert [each.code for each in fused.fallbacks][1:] == codes
+    assert "80,000 bytes would be copied" in fused.fallbacks[1].found
+
+
 def test_graphs_have_the_same_limits() -> None:
     """`trace` and `register_fusion` raise with the reason."""
     with pytest.raises(fuser.FusionError, match="unrolled-loop"):
