@@ -470,8 +470,10 @@ def get_backend(name: str) -> Backend:
         _read_plugins()
     with _lock:
         if name not in _factories:
-            known = ", ".join(_factories)
-            raise BackendError(f"there is no backend called {name!r}; known: {known}")
+            from fuser.base.near import near_it  # only for the message
+
+            near = near_it(name, _factories)
+            raise BackendError(f"there is no backend called {name!r}; {near}")
         if name not in _instances:
             made = _factories[name]()
             made.name = name  # kernels are kept by it: two registrations share none

@@ -420,8 +420,9 @@ def check_sizes(sizes: Any, graph: Graph) -> None:
     known = graph.with_lengths_of(1)
     for name in sizes:
         if name not in known:
-            has = ", ".join(known) or "none"
-            raise ArgumentError(f"sizes: the graph has no length {name!r}; its lengths: {has}")
+            from fuser.base.near import near_it  # only for the message
+
+            raise ArgumentError(f"sizes: the graph has no length {name!r}; {near_it(name, known)}")
 
 
 def integers_of(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from fuser.base.errors import (
     ShapeError,
     Unsupported,
 )
-from fuser.calls.fused_function import MODES, FusedFunction
+from fuser.calls.fused_function import MODES, FusedFunction, check_option
 from fuser.executor import CannotRun
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Graph
@@ -131,8 +131,7 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     from fuser.programs import partition
 
     spec = kernel_cache.retrieve(key)
-    if mode not in MODES:
-        raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
+    check_option("mode", mode, MODES)
     if mode == "unfused":
         with _within_limits():
             spec = partition.prepare(spec.graph, mode, spec.fastmath)

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from fuser.base.near import near_it
 from fuser.reports.plain import from_plain, to_plain
 from fuser.reports.record_details import (
     Anatomy,
@@ -308,10 +309,22 @@ def validate(document: Any, source: str = "record") -> None:
         error = errors[0]
         more = f" ({len(errors) - 1} more fields are wrong)" if len(errors) > 1 else ""
         raise RecordError(
-            f"{source}: {_field_name(error.absolute_path)}: {_shorten(error.message)}{more}. "
+            f"{source}: {_field_name(error.absolute_path)}: {_shorten(error.message)}{more}"
+            f"{_near(error)}. "
             "Correct the writer of this field, or remove the record and measure again."
         )
     _check_samples(document, source)
+
+
+def _near(error: Any) -> str:
+    """What a misspelt field or word of a record may have been meant to be."""
+    if error.validator == "enum":
+        return f"; {near_it(error.instance, map(str, error.validator_value))}"
+    if error.validator == "required" and isinstance(error.instance, Mapping):
+        missing = next(name for name in error.validator_value if name not in error.instance)
+        foreign = set(error.instance) - set(error.schema.get("properties", ()))
+        return f"; {near_it(missing, sorted(foreign))}" if foreign else ""
+    return ""
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fuser.base.near import near_it
 from fuser.reports.record import Cell, Record, Run
 from fuser.suites import presets, progress
 from fuser.suites.commands.exit_codes import ExitCode, from_pytest
@@ -17,6 +18,7 @@ from fuser.suites.commands.saved_runs import keep
 from fuser.suites.engine import Engine
 from fuser.suites.plan import Plan
 from fuser.suites.probes.machine import command_line
+from fuser.suites.registry import resolve
 from fuser.suites.rows import METRICS, metrics, seconds_a_call
 from fuser.suites.thresholds import Threshold
 
@@ -124,6 +126,22 @@ class Door:
         )
         lines = [each.finding(names[0], found) for each in crossed]
         pytest.fail("\n".join(lines), pytrace=False)
+
+    def unmet(self) -> list[str]:
+        """Say which conditions of the command line are for rows that nothing is called.
+
+        Rows of the suite that are not selected are rows all the same.
+        """
+        rows = [(cell.id, run.variant, cell.family) for cell, run in self.shown]
+        if self.plan is not None:
+            families = {each.id: resolve(each.workload).family for each in self.plan.cells}
+            rows += [(cell, name, families[cell]) for cell, name in pairs_of(self.plan)]
+        names = {each for cell, name, family in rows for each in (f"{cell}-{name}", cell, family)}
+        near = {cell.partition("-")[0] for cell, _, _ in rows} | names
+        return [
+            f"--fuser-fail: no row is called {each.rows!r}; {near_it(each.rows.strip('*-'), near)}"
+            for each in self.thresholds if names and not each.names(names)
+        ]
 
     def write_csv(self, target: Path) -> None:
         """Write the rows that were shown, one line each."""

@@ -90,7 +90,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which rows are left after -k, -m and the like: only they are measured.
 
-    A condition of a mark that cannot be read ends the session before anything is measured.
+    A condition of a mark that cannot be read ends the session before anything is measured, and so
+    does one of the command line for rows that nothing is called; rows of a person's own functions
+    have their names once they are measured.
     """
     for item in session.items:
         try:
@@ -100,6 +102,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if "row" in getattr(item, "fixturenames", ()):
             session.config.stash[DOOR].selected.add((parameters["cell_id"], parameters["variant"]))
+    own = any("fused_benchmark" in getattr(item, "fixturenames", ()) for item in session.items)
+    if not own and session.items and (unmet := session.config.stash[DOOR].unmet()):
+        raise pytest.UsageError("\n".join(unmet))
 
 
 @pytest.fixture
@@ -160,10 +165,15 @@ def fused_benchmark(request: pytest.FixtureRequest, benchmark: Any) -> Callable[
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Ctrl-C while measuring keeps the rows there are; the session is interrupted all the same."""
+    """Ctrl-C while measuring keeps the rows there are; the session is interrupted all the same.
+
+    A condition that no row was held to is a usage error: a gate for a misspelt row guards nothing.
+    """
     door = session.config.stash[DOOR]
     if door.found is not None and not door.found.finished:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
+    elif session.exitstatus == pytest.ExitCode.OK and door.shown and door.unmet():
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -194,3 +204,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         door.write_csv(Path(target))
     good = sum(run.status == "ok" for _, run in door.shown)
     terminalreporter.write_line(f"{good} of {len(door.shown)} rows are measured and right")
+    for each in door.unmet():
+        terminalreporter.write_line(each)

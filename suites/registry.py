@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
+from fuser.base.near import near_it
 from fuser.suites.workload import Workload
 
 FAMILIES = (
@@ -32,6 +34,9 @@ FAMILIES = (
 """Modules of `fuser.suites.families`, in the order in which results are listed."""
 PROGRAM_FAMILIES = FAMILIES[FAMILIES.index("time_loops") : FAMILIES.index("must_refuse")]
 """Those of whole programs: loops, decisions and library calls around the kernels."""
+
+
+LIST = "`fuser-bench run --list` shows them all"
 
 
 class UnknownWorkloadError(ValueError):
@@ -69,10 +74,16 @@ def resolve(spec: str) -> Workload:
             found = getattr(import_module(module), attribute, None)
         except Exception as error:  # a person's module may raise anything
             text = f"{spec}: importing {module} raised {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError) and error.name == module:
+                here = sorted(each.stem for each in Path.cwd().glob("*.py"))
+                text += f"; in this folder {near_it(module, here)}"
             raise UnknownWorkloadError(text) from error
         if not isinstance(found, Workload):
-            raise UnknownWorkloadError(f"{spec}: no Workload of that name in the module")
+            there = [name for name, each in vars(import_module(module)).items()
+                     if isinstance(each, Workload)]  # fmt: skip
+            near = near_it(attribute, there)
+            raise UnknownWorkloadError(f"{spec}: no Workload of that name in the module; {near}")
         return found
     if spec not in workloads():
-        raise UnknownWorkloadError(f"{spec}: no such workload. `fuser-bench run --list` shows all.")
+        raise UnknownWorkloadError(f"{spec}: no such workload; {near_it(spec, workloads(), LIST)}")
     return workloads()[spec]

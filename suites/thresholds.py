@@ -4,9 +4,10 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
+
+from fuser.base.near import near_it
 
 FORM = re.compile(r"(?:(?P<rows>.+):)?(?P<metric>\w+)(?P<sign><=|>=|<|>)(?P<limit>[^<>=]+)")
 SIGNS: Mapping[str, Callable[[float, float], bool]] = {
@@ -34,19 +35,16 @@ class Threshold:
         Raises:
             ThresholdError: it has another form, or nothing is called so.
         """
-        found = FORM.fullmatch(text.strip())
-        known = ", ".join(sorted(metrics))
+        found, known = FORM.fullmatch(text.strip()), sorted(metrics)
+        if found is not None and found["metric"] not in known:
+            near = near_it(found["metric"], known)
+            raise ThresholdError(f"{text!r}: there is no metric {found['metric']!r}; {near}")
         try:
-            if found is None or found["metric"] not in metrics:
-                raise ValueError
-            limit = float(found["limit"])
+            limit = float(found["limit"] if found is not None else "")
         except ValueError:
-            given = found["metric"] if found is not None else ""
-            near = get_close_matches(given, list(metrics), n=1)
-            hint = f"did you mean {near[0]}? " if near and near[0] != given else ""
             raise ThresholdError(
-                f"{text!r}: {hint}expected PATTERN:METRIC<NUMBER, as in '*-fused:speedup<1'; "
-                f"the metrics are {known}"
+                f"{text!r}: expected PATTERN:METRIC<NUMBER, as in '*-fused:speedup<1'; "
+                f"the metrics are {', '.join(known)}"
             ) from None
         return Threshold(found["rows"] or "*", found["metric"], found["sign"], limit)
 

@@ -9,7 +9,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any
@@ -29,6 +29,7 @@ SWITCHES: dict[str, tuple[str, str]] = {
 }
 #: How the command is started: by its name, or as a module.
 _COMMAND = ("fuser-bench", "fuser.suites.commands.command")
+_YES, _NO = ("1", "on", "true", "yes"), ("0", "off", "false", "no", "")
 DUMPS = ("graph", "rules", "groups", "llvm", "asm", "cuda")
 
 
@@ -90,18 +91,16 @@ def read_environment(environ: dict[str, str] | None = None) -> Config:
     variables = dict(os.environ) if environ is None else environ
     for name in variables:
         if name.startswith("FUSER_") and name not in SWITCHES:
-            from difflib import get_close_matches  # only for the message
-
-            near = get_close_matches(name, SWITCHES, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(SWITCHES)}."
-            raise ConfigurationError(f"{name} is not a switch of fuser.{hint}")
+            raise ConfigurationError(f"{name} is not a switch of fuser; {_near(name, SWITCHES)}")
 
     def text(name: str) -> str:
         return variables.get(name, SWITCHES[name][0]).strip()
 
     dump = frozenset(part for part in text("FUSER_DUMP").split(",") if part)
     if unknown := sorted(dump - set(DUMPS)):
-        raise ConfigurationError(f"FUSER_DUMP={unknown[0]} does not exist; use {', '.join(DUMPS)}.")
+        raise ConfigurationError(
+            f"FUSER_DUMP={unknown[0]} does not exist; {_near(unknown[0], DUMPS)}"
+        )
     return Config(
         dump=dump,
         check=_flag("FUSER_CHECK", text("FUSER_CHECK")),
@@ -112,13 +111,22 @@ def read_environment(environ: dict[str, str] | None = None) -> Config:
     )
 
 
+def _near(given: str, known: Iterable[str]) -> str:
+    """Names like a misspelt one, for a message."""
+    from fuser.base.near import near_it  # only for the message
+
+    return near_it(given, known)
+
+
 def _flag(name: str, text: str) -> bool:
     """Read a yes-or-no switch."""
-    if text.lower() in ("1", "on", "true", "yes"):
+    if text.lower() in _YES:
         return True
-    if text.lower() in ("0", "off", "false", "no", ""):
+    if text.lower() in _NO:
         return False
-    raise ConfigurationError(f"{name}={text!r} is neither on nor off.")
+    raise ConfigurationError(
+        f"{name}={text!r} is neither on nor off; {_near(text, (*_YES, *_NO[:-1]))}"
+    )
 
 
 def _threads(text: str) -> int | None:

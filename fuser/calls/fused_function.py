@@ -81,6 +81,19 @@ if TYPE_CHECKING:
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
 
+
+def check_option(name: str, value: Any, known: Sequence[str]) -> None:
+    """Refuse a value that an option cannot have.
+
+    Raises:
+        ArgumentError: it is none of those known; the message has those near it.
+    """
+    if value not in known:
+        from fuser.base.near import near_it  # only for the message
+
+        raise ArgumentError(f"{name} cannot be {value!r}; {near_it(value, known)}")
+
+
 _OUT = {"out"}
 #: Backends that arrays lead to by themselves: later calls need not say which.
 _OWN_ARRAYS = (None, "", *OWNERS)
@@ -135,10 +148,8 @@ class FusedFunction(_Base[P, Result]):
         kernel_name: str | None = None,
     ) -> None:
         """See `fuser.fuse`."""
-        if mode not in MODES:
-            raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
-        if fallback not in POLICIES:
-            raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
+        check_option("mode", mode, MODES)
+        check_option("fallback", fallback, POLICIES)
         for name, flag in (("fastmath", fastmath), ("errstate", errstate)):
             if type(flag) is not bool:
                 raise ArgumentError(f"{name} is {flag!r}; use True or False")

@@ -535,4 +535,8 @@ def op(name: str) -> Op:
     try:
         return TABLE[name]
     except KeyError:
-        raise GraphError(f"there is no operation called {name!r} in the op table") from None
+        from fuser.base.near import near_it  # only for the message
+
+        near = near_it(name, TABLE, "fuser/ir/ops.py has the table")
+        text = f"there is no operation called {name!r} in the op table; {near}"
+        raise GraphError(text) from None

@@ -5,7 +5,6 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import fuser
 from fuser.backend import get_backend
 from fuser.base import config
 from fuser.base.errors import BackendError
+from fuser.base.near import near_it
 from fuser.reports.record import Record, RecordError
 from fuser.suites import presets, progress, runners
 from fuser.suites.commands import selection
@@ -22,6 +22,7 @@ from fuser.suites.commands.compare_command import compare
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.history_command import history
 from fuser.suites.commands.measure_plan import measure
+from fuser.suites.commands.parameters import Existing, Named
 from fuser.suites.commands.pytest_command import pytest_command
 from fuser.suites.commands.saved_runs import RESULTS, not_writable, open_run
 from fuser.suites.commands.side_by_side_command import side_by_side
@@ -74,13 +75,13 @@ def main() -> None:
 @click.argument("ids", nargs=-1)
 @click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
 @click.option(
-    "--preset", type=click.Choice(PRESETS), default="quick", show_default=True,
+    "--preset", type=Named(PRESETS), default="quick", show_default=True,
     help="What to measure. quick: a sample in 4 minutes; full: everything; peers, rows, others: "
     "pointwise, reductions and further workloads beside other fusers; programs: loops and "
     "decisions; calls: small arrays; compile: first calls.",
 )
 @click.option(
-    "--baseline", type=click.Path(exists=True, file_okay=False),
+    "--baseline", type=Existing(file_okay=False),
     help="Another checkout, whose fuser is timed beside ours, in turns.",
 )
 @click.option("--resume", metavar="RUN", help="Go on with a run that ended early, in its folder.")
@@ -170,11 +171,8 @@ def _plan(
             selection.parse_axes(options["axes"]),
         )
     except KeyError as error:
-        known = runners.specs()
-        near = get_close_matches(str(error.args[0]), known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        text = f"unknown runner {error}; {hint}known: {', '.join(known)}"
-        raise click.UsageError(text) from None
+        near = near_it(str(error.args[0]), runners.specs(), "`fuser-bench doctor` lists them")
+        raise click.UsageError(f"there is no runner {error}; {near}") from None
     except (ValueError, ImportError, BackendError) as error:
         raise click.UsageError(str(error)) from None
     # each peer is measured in processes of its own: it gets as much time as ours together

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fuser.base.near import near_it
 from fuser.reports.record import Record, RecordError, load
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.saved_runs import RECORD, RESULTS, open_run
@@ -46,9 +47,10 @@ def history(runs: tuple[str, ...], since: str, output: str) -> None:
     try:
         slower = slower_since(lines, since) if since else []
     except LookupError:
-        known = sorted({p.commit for line in lines for p in line.points if p.commit})
+        known = sorted({name for line in lines for p in line.points for name in (p.commit, p.run)
+                        if name})  # fmt: skip
         raise click.UsageError(
-            f"--since {since}: no run is of that commit or name; commits: {', '.join(known)}"
+            f"--since {since}: no run is of that commit or name; {near_it(since, known)}"
         ) from None
     try:
         Path(output).write_text(page(lines, slower, since), encoding="utf-8")

@@ -3,10 +3,10 @@
 import json
 import tempfile
 from dataclasses import dataclass, fields, is_dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fuser.base.near import near_it
 from fuser.reports.record import (
     Cell,
     Record,
@@ -57,18 +57,26 @@ def open_run(text: str) -> tuple[Path, Record]:
 
 def _not_found(text: str) -> str:
     """Say that no run is called so, and which saved runs are nearest: by name, else the newest."""
-    where = f"{text}: no {RECORD} there"
-    if not Path(text).is_absolute():
+    where, path = f"{text}: no {RECORD} there", Path(text)
+    if path.name != text and path.parent.is_dir():
+        return f"{where}; {near_it(path.name, beside(path))}"
+    if not path.is_absolute():
         where += f" or in {RESULTS}/{text}"
     records = sorted(Path(RESULTS).glob(f"*/{RECORD}"), key=lambda each: -each.stat().st_mtime)
     saved = [each.parent.name for each in records]
     if not saved:
         return f"{where}; {RESULTS} holds no saved run: `fuser-bench run` makes one"
-    near = get_close_matches(Path(text).name, saved, n=NEAREST)
-    if near:
-        return f"{where}; near it: {', '.join(near)}"
     more = f" and {len(saved) - NEAREST} more" if len(saved) > NEAREST else ""
-    return f"{where}; the latest saved runs: {', '.join(saved[:NEAREST])}{more}"
+    latest = f"the latest saved runs: {', '.join(saved[:NEAREST])}{more}"
+    return f"{where}; {near_it(path.name, saved, latest)}"
+
+
+def beside(path: Path) -> list[str]:
+    """Names of what is in a path's folder; nothing where that is no folder."""
+    try:
+        return sorted(each.name for each in path.parent.iterdir())
+    except OSError:
+        return []
 
 
 def not_writable(folder: Path) -> str | None:

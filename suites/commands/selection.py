@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import product
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 
+from fuser.base.near import near_it
 from fuser.suites.plan import CellPlan, Plan, SizeName
 from fuser.suites.presets import full_cells, named_size, quick_cells, set_axes
-from fuser.suites.registry import resolve, workloads
+from fuser.suites.registry import LIST, resolve, workloads
 from fuser.suites.workload import Axes, Workload, number_of
 
 
@@ -31,9 +31,8 @@ def cells_of(identifier: str) -> list[CellPlan]:
     """
     name, *rest = identifier.split("-")
     if name not in workloads() and ":" not in name:
-        near = ", ".join(get_close_matches(name, workloads()))
-        hint = f"near it: {near}" if near else "`fuser-bench run --list` shows them all"
-        raise UnknownSelectionError(f"{identifier}: no workload {name!r}; {hint}")
+        near = near_it(name, workloads(), LIST)
+        raise UnknownSelectionError(f"{identifier}: no workload {name!r}; {near}")
     workload = resolve(name)
     if not rest:
         return quick_cells({name: workload})
@@ -51,22 +50,23 @@ def _axes_of(identifier: str, workload: Workload, parts: Sequence[str]) -> Axes:
     for part in parts:
         name = part.rstrip("0123456789")
         if name not in workload.axes or not part[len(name) :]:
-            known = ", ".join(f"{each}1000" for each in workload.axes)
-            hint = f"as in {known}" if known else f"{workload.name} has no axes"
-            raise UnknownSelectionError(f"{identifier}: {part!r} is no axis with a value; {hint}")
+            hint = f"{workload.name} has no axes"
+            if workload.axes:
+                hint = f"as {next(iter(workload.axes))}1000; {near_it(name, workload.axes)}"
+            raise UnknownSelectionError(f"{identifier}: {part!r} is no axis with a value, {hint}")
         found[name] = int(part[len(name) :])
     return set_axes(workload, found)
 
 
 def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
-    known = ", ".join(workload.dtypes)
     try:
         known_kind = np.dtype(dtype).kind == np.dtype(workload.dtypes[0]).kind
     except TypeError:
         known_kind = False
     if not known_kind:
         raise UnknownSelectionError(
-            f"{identifier}: {workload.name} has dtypes {known}, not {dtype!r}"
+            f"{identifier}: {workload.name} has no dtype {dtype!r}; "
+            f"{near_it(dtype, workload.dtypes)}"
         )
 
 
@@ -155,8 +155,8 @@ def parse_axes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
         name, _, values = text.partition("=")
         numbers = [number_of(each.strip()) for each in values.split(",")]
         if name not in known:
-            names = ", ".join(sorted(known))
-            raise UnknownSelectionError(f"--axis {text}: no axis {name!r}; the axes are {names}")
+            near = near_it(name, sorted(known))
+            raise UnknownSelectionError(f"--axis {text}: no axis {name!r}; {near}")
         if None in numbers:
             raise UnknownSelectionError(
                 f"--axis {text}: values are whole numbers from 1 on: {name}=64,1000"

@@ -9,6 +9,7 @@ from fuser.reports.record import RecordError, load
 from fuser.suites import presets
 from fuser.suites.commands import measure_plan
 from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.parameters import Existing, Named
 from fuser.suites.commands.saved_runs import RECORD, not_writable
 from fuser.suites.probes.machine import command_line
 
@@ -18,11 +19,11 @@ PAGE = "side_by_side.md"
 
 
 @click.command("side-by-side")
-@click.argument("baseline", type=click.Path(exists=True, file_okay=False))
+@click.argument("baseline", type=Existing(file_okay=False))
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option(
     "--preset", "names", multiple=True,
-    type=click.Choice([each for each in presets.TABLES if each != "dask"]),
+    type=Named([each for each in presets.TABLES if each != "dask"]),
     help="These tables only; may be given again.",
 )
 @click.option("--budget-s", type=click.FloatRange(1), default=1200.0, show_default=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fuser.base.near import near_it
 from fuser.reports.record import Record, Run
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.saved_runs import RECORD
@@ -100,7 +101,8 @@ def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
     for pattern in required:
         named = [name for name in rows if fnmatchcase(name, pattern)]
         if not named:
-            yield f"{pattern}: no row is called so"
+            near = near_it(pattern, rows, "`fuser-bench run --list` shows the workloads")
+            yield f"{pattern}: no row is called so; {near}"
         for name in named:
             row = rows[name]
             right = row.status == "ok" or (row.status == "fell_back" and row.expected_fallback)

@@ -19,9 +19,11 @@ from typing import Any
 import click
 
 from fuser.base.errors import FuserError
+from fuser.base.near import near_it
 from fuser.suites import presets
 from fuser.suites.commands import selection
 from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.parameters import Named
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
 from fuser.tuner import Timer, TunedNest, launches_of, time_again, tune
@@ -32,7 +34,7 @@ AIM, AIM_95 = 1.03, 1.15
 
 @click.command("tune")
 @click.argument("ids", nargs=-1)
-@click.option("--preset", type=click.Choice(("quick", "full", "peers", "rows", "others")),
+@click.option("--preset", type=Named(("quick", "full", "peers", "rows", "others")),
               default="quick", show_default=True, help="Its rows, where no IDS are given.")
 @click.option("--keep", is_flag=True, help="Run by the best schedules on this machine from now on.")
 @click.option("--processes", type=click.IntRange(1, 50), default=5, show_default=True,
@@ -87,9 +89,13 @@ def _compare_values(
 ) -> None:  # fmt: skip
     """Print, row by row, the time of the kernels under each value over that under the usual one."""
     module, name = _home(constant)
-    if not name.isupper() or not hasattr(module, name) or not values:
-        raise click.UsageError("--constant takes a name in backends/cpu/tuning.py, or one with its "
-                               "module of the core, with --value")  # fmt: skip
+    known = [each for each in dir(module) if each.isupper()]
+    if name not in known or not values:
+        near = near_it(name, known, "backends/cpu/tuning.py has most")
+        raise click.UsageError(
+            "--constant takes a name in backends/cpu/tuning.py, or one with its module of the "
+            f"core, with --value; {near}"
+        )
     try:
         wanted = [ast.literal_eval(value) for value in values]
     except (SyntaxError, ValueError) as error:

@@ -36,7 +36,7 @@ def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -
     pytest.importorskip("pytest_benchmark")
     first = suite.runpytest_subprocess(
         *FAST, *ONE, "--benchmark-autosave", "--fuser-csv=rows.csv",
-        "--fuser-fail=axpy-float32-1024-*:median_s<1", "--fuser-fail=nosuch*:kernels<1",
+        "--fuser-fail=axpy-float32-1024-*:median_s<1", "--fuser-fail=softmax*:kernels<1",
     )
     first.assert_outcomes(passed=2, failed=1)
     first.stdout.fnmatch_lines(["*axpy-float32-1024-eager_again: median_s is *: median_s < 1"])
@@ -62,7 +62,10 @@ def test_a_threshold_that_cannot_be_read_is_a_usage_error(suite: pytest.Pytester
     """pytest's own code for that, and the metrics there are."""
     done = suite.runpytest_subprocess(*FAST, "--fuser-fail=nosuch<1")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*the metrics are *speedup*"])
+    done.stderr.fnmatch_lines(["*there is no metric 'nosuch'; known: *speedup*"])
+    done = suite.runpytest_subprocess(*FAST, "--fuser-fail=axpi-*:speedup<1")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*no row is called 'axpi-[*]'; near it: axpy*"])
 
 
 def test_what_is_used_of_pytest_benchmark_is_there() -> None:
@@ -99,3 +102,8 @@ def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
     done = suite.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["test_mine-float64-100 fused *ok"])
+    done = suite.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "no:xdist", "--fuser-fail=test_mime*:speedup<0"
+    )
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stdout.fnmatch_lines(["*no row is called 'test_mime[*]'; near it: test_mine*"])

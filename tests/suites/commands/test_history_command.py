@@ -40,6 +40,6 @@ def test_wrong_usage_says_what_there_is(recorded: Path, tmp_path: Path) -> None:
     assert done.exit_code == 2
     done = run(cli.main, ["history", str(recorded), "--since", "zzz"])
     assert done.exit_code == 2
-    assert "commits: aaaaaaaaaa, bbbbbbbbbb" in done.output
+    assert "known: aaaaaaaaaa, bbbbbbbbbb, run0, run1" in done.output
     done = run(cli.main, ["history", str(recorded), "--output", str(tmp_path / "no" / "a.html")])
     assert done.exit_code == 2

@@ -61,7 +61,7 @@ def test_errors_of_usage_and_of_collecting(
     pytester.makepyfile(test_typo=TEST.replace("CONDITION", "speedupp<1"))
     done = pytester.run(*command, "test_typo.py")
     assert done.ret == 2
-    assert any("did you mean speedup?" in line for line in (*done.outlines, *done.errlines))
+    assert any("near it: speedup" in line for line in (*done.outlines, *done.errlines))
 
 
 def test_the_suite_is_meant_where_no_tests_are_named() -> None:

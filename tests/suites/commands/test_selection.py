@@ -36,12 +36,12 @@ def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
     [
         ("axpi", "near it: axpy"),
         ("zzz", "--list"),
-        ("axpy-int32", "has dtypes float32, float64"),
-        ("axpy-nosuch", "has dtypes"),
+        ("axpy-int32", "no dtype 'int32'; known: float32, float64"),
+        ("axpy-nosuch", "known: float32, float64"),
         ("axpy-float32-0", "from 1 on"),
         ("axpy-float32-XL", "S, M, L"),
         ("axpy-float32-S-hidden7", "has no axes"),
-        ("softmax-float32-S-depth7", "as in hidden1000"),
+        ("softmax-float32-S-depth7", "as hidden1000; known: hidden"),
     ],
 )
 def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
@@ -70,7 +70,7 @@ def test_further_axes_are_overridden() -> None:
     for wrong in ("hidden", "hidden=", "hidden=0", "hidden=x"):
         with pytest.raises(UnknownSelectionError, match="whole numbers from 1 on: hidden=64,1000"):
             parse_axes([wrong])
-    with pytest.raises(UnknownSelectionError, match="no axis 'nosuch'; the axes are dimensions, h"):
+    with pytest.raises(UnknownSelectionError, match="no axis 'nosuch'; known: dimensions, h"):
         parse_axes(["nosuch=1"])
     with pytest.raises(UnknownSelectionError, match="none of the workloads chosen has it; these"):
         restrict(plan_of("quick"), ["axpy"], axes=axes)
