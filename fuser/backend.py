@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Kernel(ABC):
-    """Compiled code for one group, ready to launch."""
+    """Compiled code of one kernel, ready to launch."""
 
     #: what `source` shows: kind ("source", "optimized", "asm", "ptx") -> text
     name: str
@@ -42,14 +42,14 @@ class Kernel(ABC):
         """Prepare one loop nest for shapes and strides; done once for many launches.
 
         Args:
-            section: its number in the group.
+            section: the number of the loop nest in the kernel.
             lengths: of the loops, outermost first.
             strides: in bytes, for each load and then each store, for each loop.
 
         Returns:
-            The packed arguments between addresses and scalars, and what `launch` wants as
-            `extent`. Here: lengths of the outer loops and all strides as 8-byte words; and the
-            number of outer iterations and the length of the innermost loop.
+            The packed arguments between addresses and scalars, and the launch configuration, which
+            `launch` takes as `extent`. Here: lengths of the outer loops and all strides as 8-byte
+            words; and the number of outer iterations and the length of the innermost loop.
         """
         words, extent = self.words_of(section, lengths, strides)
         return struct.pack(f"={len(words)}q", *words), extent
@@ -57,14 +57,33 @@ class Kernel(ABC):
     def words_of(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
     ) -> tuple[list[int], Any]:
-        """What `lay_out` packs, as numbers, and the extent; also of symbolic lengths."""
+        """What `lay_out` packs, before it is packed; lengths may be symbolic.
+
+        Args:
+            section: the number of the loop nest in the kernel.
+            lengths: of the loops, outermost first.
+            strides: in bytes, for each load and then each store, for each loop.
+
+        Returns:
+            The arguments as numbers, and the launch configuration.
+        """
         words = [*lengths[:-1], *(step for operand in strides for step in operand)]
         return words, (math.prod(lengths[:-1]), lengths[-1])
 
     def lay_out_rows(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
     ) -> tuple[bytes, Any]:
-        """As `lay_out`, for some rows of a nest, one of so many parts that take turns."""
+        """As `lay_out`, for one block of rows of a loop nest that runs in several.
+
+        Args:
+            section: the number of the loop nest in the kernel.
+            lengths: of the loops of this block of rows, outermost first.
+            strides: in bytes, for each load and then each store, for each loop.
+            turns: how many blocks of rows there are; a block is never split further.
+
+        Returns:
+            What `lay_out` gives.
+        """
         return self.lay_out(section, lengths, strides)
 
     @abstractmethod
@@ -72,7 +91,7 @@ class Kernel(ABC):
         """Run one loop nest.
 
         Args:
-            section: its number in the group.
+            section: the number of the loop nest in the kernel.
             block: packed arguments, as the backend's `pack` made them.
             extent: what `lay_out` gave.
 
@@ -82,7 +101,11 @@ class Kernel(ABC):
 
     @abstractmethod
     def text(self, kind: str) -> str:
-        """The kernel as text: "source", "optimized", "asm" or "ptx", where the backend has it."""
+        """The kernel as text.
+
+        Args:
+            kind: "source", "optimized", "asm" or "ptx", where the backend has it.
+        """
 
 
 #: Calls that are sent to the plain function before one is looked at again, at first; and how often
@@ -331,16 +354,16 @@ class Backend(ABC):
 
         Args:
             bind: binds the launch.
-            choice: the nest.
+            choice: the loop nest.
             schedule: one of its legal ones.
         """
         return bind()
 
     def keep(self, choice: NestChoice, schedule: Any) -> None:  # noqa: B027 - some have no choice
-        """Run such a nest by a schedule from now on, in other processes of this machine, too.
+        """Run such a loop nest by a schedule from now on, also in other processes of this machine.
 
         Args:
-            choice: the nest, at lengths like these.
+            choice: the loop nest, at lengths like these.
             schedule: one that gives the same bits as the chosen one, which forgets what is kept.
         """
 

@@ -25,13 +25,13 @@ _WORD = np.dtype(np.uint64)
 def rand_like(x: Any, *, seed: Any, offset: Any = 0) -> Any:
     """Uniform random numbers in [0, 1) of x's shape: float16, float32 or float64 as x, or float64.
 
-    Element i in C order takes place `offset + i` of the seed's stream, a float64 two places from
-    `2 * (offset + i)` on. A following call takes `offset + x.size`.
+    Element i in C order is number `offset + i` of the seed's stream; a float64 is made of the two
+    numbers from `2 * (offset + i)` on. A following call takes `offset + x.size`.
 
     Args:
         x: gives the shape and the dtype; any array.
         seed: names the stream: a whole number from 0 to 2**64 - 1.
-        offset: the first element's place.
+        offset: the first element's position in the stream.
 
     Source:
         Philox4x32-10, see `fuser.ir.philox`; the upper bits of a word become the fraction.

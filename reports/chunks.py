@@ -80,7 +80,7 @@ def page(record: Record) -> str:
     lines = [
         "# Dask arrays", "", f"{machine.cpu}, {threads} threads, {machine.os}; {packages}.", "",
         *(f"- {each}" for each in sentences(record, table)), "",
-        "| workload | variant | ms | eager Dask / this | tasks | MB handed over | peak MB |",
+        "| workload | variant | ms | eager Dask / this | tasks | MB between tasks | peak MB |",
         "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     return "\n".join([*lines, *map(_spelled, table.to_dict("records"))]) + "\n"

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("call_s", "One call", "seconds", "graph, optimisation and all chunks"),
         Column("speedup", "Against eager Dask", "ratio", "eager Dask / this"),
         Column("tasks", "Tasks", "count", "of the optimised graph"),
-        Column("handed_bytes", "Handed over", "bytes", "what tasks give, for each that needs it"),
+        Column("handed_bytes", "Between tasks", "bytes", "what tasks give, for each that needs it"),
         Column("peak_bytes", "Held at the peak", "bytes", "beyond the arguments"),
         Column("note", "Note", "long"),
     ),

@@ -16,7 +16,7 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.backend import Backend
+from fuser.backend import Backend, Kernel
 from fuser.base.timeline import Timeline
 from fuser.suites.runners import Runner
 from fuser.suites.workload import Workload
@@ -26,7 +26,7 @@ CLASSES = (
     fuser.Explanation, fuser.FusedFunction, fuser.Graph, fuser.Ledger, fuser.Reason, Timeline,
     Workload,
 )  # fmt: skip
-CONTRACTS = (Backend, Runner)
+CONTRACTS = (Backend, Kernel, Runner)
 
 
 def public() -> Iterator[Any]:

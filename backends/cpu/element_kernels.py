@@ -49,7 +49,8 @@ class ElementKernel:
         """
         if not (_NATIVE and arrays.layout_is_known()):
             raise Unsupported(
-                "unsupported-layout", "loop", "where arrays lie in this interpreter", ""
+                "unsupported-layout", "loop",
+                "this interpreter keeps arrays in a way that is not known", "",
             )
         self.code = code
         self.texts: dict[Way, str] = {}

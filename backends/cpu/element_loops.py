@@ -483,7 +483,9 @@ class _Emitter:
             return made
         if name == "power":
             return self._power(x, y)
-        raise Unsupported("unsupported-op", name, "an element loop has no such operation", "")
+        raise Unsupported(
+            "unsupported-op", name, "a loop over elements cannot have this operation", ""
+        )
 
     def _overflowing(self, name: str, x: Value, y: Value) -> Value:
         """An operation whose result has to have 64 bits."""

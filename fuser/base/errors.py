@@ -98,7 +98,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Convert it once with .astype(dtype.newbyteorder('=')).",
     ),
     "unsupported-op": (
-        "the backend cannot spell this operation for this dtype",
+        "the backend has no code for this operation on this dtype",
         "It runs unfused; use another dtype, or another backend.",
     ),
     "control-flow": (
@@ -106,19 +106,19 @@ REASONS: dict[str, tuple[str, str]] = {
         "Use np.where, or keep the decision outside the fused function.",
     ),
     "many-paths": (
-        "values that arrays hold decide what the function does, in more ways than are compiled",
+        "the values in arrays decide what the function does, in more ways than are compiled",
         "Use np.where, or keep some of the decisions outside the fused function.",
     ),
     "array-conversion": (
-        "the values were asked for while the function was being traced",
+        "the function asked for the values of an array while it was being traced",
         "Keep conversions to Python or NumPy objects outside the fused function.",
     ),
     "impure": (
-        "two traces of the function differ",
+        "its result may differ at the next call, though the arguments are the same",
         "Pass random numbers, clocks and counters in as arguments.",
     ),
     "side-effect": (
-        "the function changes something beside its arrays, which a fused call would not",
+        "the function changes something besides its arrays, which kernels would not do",
         "Return it, or assign arrays and numbers to plain attributes of an argument (self.m = …).",
     ),
     "unrolled-loop": (
@@ -138,15 +138,15 @@ REASONS: dict[str, tuple[str, str]] = {
         "Please report it with the function; NumPy has run the call.",
     ),
     "value-guards": (
-        "too many different values of arguments that decide structure",
-        "Pass a value that decides structure through few different values.",
+        "arguments that decide what is compiled had too many different values",
+        "Pass few different values of them, or make them arrays.",
     ),
     "write-into-view": (
-        "a write that something else has to see, or may have to",
-        "Write before other arrays look at the same memory, or into a copy.",
+        "the function writes into memory that other arrays share, or may share",
+        "Write before the other arrays are made, or into a copy.",
     ),
     "write-into-constant": (
-        "the function writes results into an array that is no argument, and no result of one",
+        "the function writes into an array that is neither an argument nor made from one",
         "Pass it as an argument, or make it with np.zeros_like or np.full_like of an argument.",
     ),
     "where-without-out": (
@@ -158,8 +158,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "Convert the array, or the scalar, to a dtype that holds it.",
     ),
     "floating-point": (
-        "the function asks for floating-point errors or warnings, of which kernels do not tell",
-        "Use errstate=True, or np.errstate around the fused function; none notices underflow.",
+        "the function asks for floating-point errors or warnings, which kernels do not report",
+        "Use fuse(errstate=True), or np.errstate around the fused call; neither sees underflow.",
     ),
     "not-traceable": (
         "the function cannot be traced",
@@ -194,16 +194,16 @@ REASONS: dict[str, tuple[str, str]] = {
         "Pass arrays in C order, for instance through numpy.ascontiguousarray.",
     ),
     "reentered": (
-        "the call came while this thread was tracing, compiling or importing, as a signal's does",
+        "the call came while this thread was tracing or compiling, as from a signal handler",
         "NumPy ran it; the next call is looked at again.",
     ),
     "labelled-array": (
-        "labels or missing values take part in what this computes, so its library computes it",
-        "Pass NumPy's arrays (x.to_numpy()) for kernels.",
+        "the result depends on labels or missing values, so the arrays' own library computes it",
+        "Pass NumPy arrays, x.to_numpy(), to have kernels.",
     ),
     "lazy-array": (
-        "Dask runs this operation by operation, as its values or lengths are known later",
-        "Kernels do what goes by chunks; use da.map_blocks(f, x) for a function of each chunk.",
+        "Dask runs this one operation at a time, as values or lengths are known only later",
+        "Use da.map_blocks(f, x) for a function of each chunk.",
     ),
     "lazy-write": (
         "Dask arrays are never written into: they are computed later, and may be shared",

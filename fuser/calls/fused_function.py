@@ -388,7 +388,7 @@ class FusedFunction(_Base[P, Result]):
         """The specialisations of calls with such arguments.
 
         Args:
-            structure: how the arguments nest.
+            structure: how the arguments lie in containers.
             leaves: the arguments.
         """
         entry = self._signatures.get(signature(structure, leaves))
@@ -709,7 +709,8 @@ class FusedFunction(_Base[P, Result]):
 
     @property
     def _reentered(self) -> Reason:
-        return Reason("reentered", self._name, "it is at work itself, or something that it needs")
+        found = "a call of it, or of something that it needs, is running already"
+        return Reason("reentered", self._name, found)
 
     # -- without kernels ----------------------------------------------------------------------
 

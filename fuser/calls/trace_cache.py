@@ -173,7 +173,8 @@ def specialised(
     if call is None and refused is not None:
         raise refused
     if call is None:
-        reason = Reason("impure", function._name, "a guard fails right after tracing")
+        found = "a value that it reads changed while it was traced"
+        reason = Reason("impure", function._name, found)
         entry.refuse(reason, names)
         raise CannotRun(reason)
     try:

@@ -400,7 +400,9 @@ class _Collector:
             for thing in list(self.objects):
                 self.attributes(thing)
             if "random" in self.names and not self.names.isdisjoint(_OF_GENERATORS):
-                raise Unsupported("impure", "random", "it reads the state of a generator", "")
+                raise Unsupported(
+                    "impure", "random", "it reads the state of a random generator", ""
+                )
             for function in list(self.functions):
                 for name in sorted(self.names & vars(function).keys()):
                     self.value(vars(function), name, vars(function)[name])

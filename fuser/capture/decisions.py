@@ -61,7 +61,7 @@ def read(tracing: Tracing, node: Node) -> HostScalar:
     if known is not None:
         return known[1]  # type: ignore[no-any-return]
     if any(leaf < 0 for _, leaf in tracing.scalars):
-        raise Unsupported("control-flow", "a value", "each iteration has another one")
+        raise Unsupported("control-flow", "a value", "a loop's iterations have different values")
     if node.dtype.kind not in "biuf":
         raise Unsupported("array-conversion", "a value", f"a number of dtype {node.dtype}")
     place, told = len(tracing.reads), tracing.replay.numbers

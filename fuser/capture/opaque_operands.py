@@ -32,7 +32,9 @@ class Operands:
 
         if isinstance(value, TracedArray):
             if value.tracing is not self.tracing:
-                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
+                raise Unsupported(
+                    "not-traceable", "nested trace", "an array that belongs to another traced call"
+                )
             return self._add(value, value.node, value.generic)
         if type(value) is HostScalar:
             return f"host({value.text!r})"

@@ -233,7 +233,10 @@ def _link(storage: Storage, operands: Sequence[Any], text: str) -> None:
     for array in operands:
         if isinstance(array, TracedArray):
             if array.storage.written and array.storage.argument is not None:
-                raise Unsupported("write-into-view", text.partition("(")[0], "a view of a write")
+                raise Unsupported(
+                    "write-into-view", text.partition("(")[0],
+                    "a view of an array that was written into",
+                )
             array.storage.shared = True
             looks_at = (*storage.looks_at, *array.storage.looks_at)
             storage.looks_at = tuple(dict.fromkeys(looks_at))
@@ -337,7 +340,9 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
     if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
         return
     if not all(isinstance(view, (Index, Transpose)) for view in target.views):
-        raise Unsupported("write-into-view", "assignment", "a view of another kind")
+        raise Unsupported(
+            "write-into-view", "assignment", "a view that is neither a slice nor a transpose"
+        )
     make: Any = target.make if not target.views else TracedArray.make
     whole = make(tracing, storage, (), False)
     chain = tuple((view.op, view.text) for view in target.views)

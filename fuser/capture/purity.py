@@ -395,7 +395,9 @@ def _check_reached(
     pairs = zip(first.graph.captured, second.graph.captured, strict=True)
     for one, other in pairs:
         if one is other and id(one) not in named and id(one) not in known:
-            raise Unsupported("array-conversion", name, "an array that no name leads to", "")
+            raise Unsupported(
+                "array-conversion", name, "an array that is reached by no name of the function", ""
+            )
 
 
 def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameGuard]:
@@ -452,7 +454,9 @@ def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
     same = first.graph.text == second.graph.text and first.structure == second.structure
     same = same and first.value_guards == second.value_guards and first.writes == second.writes
     if not same or len(first.leaves) != len(second.leaves):
-        raise Unsupported("impure", name, "another graph in the second trace", "")
+        raise Unsupported(
+            "impure", name, "the function did something else when it was traced a second time", ""
+        )
     fresh: dict[str, Any] = {}
     hidden = [p.name for p in first.graph.parameters if p.captured]
     for label, one, other in zip(
@@ -461,7 +465,10 @@ def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
         if one is other or _same_memory(one, other):
             continue
         if one.tobytes() != other.tobytes():
-            raise Unsupported("impure", name, "an array with other values in the second trace", "")
+            raise Unsupported(
+                "impure", name,
+                "an array had other values when the function was traced a second time", "",
+            )
         fresh[label] = one.copy("K")
     return fresh
 

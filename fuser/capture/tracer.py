@@ -127,7 +127,9 @@ class Tracer(Tracing):
         """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
         if isinstance(value, (TracedArray, HostScalar, bool, int, float)):
             if isinstance(value, TracedArray) and value.tracing is not self:
-                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
+                raise Unsupported(
+                    "not-traceable", "nested trace", "an array that belongs to another traced call"
+                )
             return value
         if isinstance(value, np.generic):
             check_dtype(value.dtype, "scalar")

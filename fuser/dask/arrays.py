@@ -121,7 +121,7 @@ def by_chunks(
     }  # fmt: skip
     sizes = executor.sizes_of(graph, {k: each.shape for k, each in arrays.items()}, numbers)
     if sizes is None:
-        raise Unsupported("lazy-array", name, "lengths that do not fit its trace", "")
+        raise Unsupported("lazy-array", name, "lengths other than those that it was traced for", "")
     numbers |= sizes
     blocks = Blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
     results = blocks.results()

@@ -64,7 +64,8 @@ class Kernel:
         except BackendError as error:
             raise CannotRun(Reason("unsupported-array", self.name, str(error))) from None
         if budget.is_open() or tracing_here() or forks.imports_here():
-            raise CannotRun(Reason("reentered", self.name, "something is being traced"))
+            found = "another function is being traced on this thread"
+            raise CannotRun(Reason("reentered", self.name, found))
         main = threading.current_thread() is threading.main_thread()
         with nullcontext() if main else config.single_threaded(), budget.limited(self.name):
             return running.run_call(self._call(structure, leaves), leaves, None)
@@ -75,7 +76,7 @@ class Kernel:
         if (call := self._match(key, leaves)) is not None:
             return call
         if forks.held_here(self._lock):
-            raise CannotRun(Reason("reentered", self.name, "it is at work itself"))
+            raise CannotRun(Reason("reentered", self.name, "a call of it is running already"))
         with self._lock:  # another thread may have made it meanwhile
             if (call := self._match(key, leaves)) is not None:
                 return call
@@ -108,14 +109,18 @@ class Kernel:
             found = f"{type(error).__name__}: {error}"
             raise Unsupported("not-traceable", self.name, found, "") from None
         if trace.decisions:
-            raise Unsupported("control-flow", self.name, "values decide what a chunk becomes", "")
+            raise Unsupported(
+                "control-flow", self.name, "the values in a chunk decide what is computed", ""
+            )
         if trace.writes:
             raise Unsupported("write-into-view", self.name, "a chunk is written into", "")
         with internal_errors(self.name):
             spec = partition.prepare(trace.graph)
             made = specialise(trace, spec, [], {})
             if (call := made.match(leaves)) is None:
-                raise Unsupported("impure", self.name, "a guard fails right after tracing", "")
+                raise Unsupported(
+                    "impure", self.name, "a value that it reads changed while it was traced", ""
+                )
             made.spec = partition.planned(spec, executor.planned_for(call.arrays.values()))
         if len(self._found) >= KINDS_LIMIT:
             self._found.clear()

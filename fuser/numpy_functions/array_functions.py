@@ -85,7 +85,9 @@ def unless(value: Any, problem: Any) -> Any:
 def _where(tracing: Tracing, condition: Any, x: Any = None, y: Any = None) -> Any:
     """np.where with all three operands."""
     if x is None or y is None:
-        raise Unsupported("unsupported-function", "np.where", "one operand: a search")
+        raise Unsupported(
+            "unsupported-function", "np.where", "with one operand it searches for indices"
+        )
     operands = [tracing.operand(value) for value in (condition, x, y)]
     dtype = result_type(*operands[1:])
     mask = tracing.operand_node(operands[0], np.dtype(bool))
@@ -152,7 +154,7 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
         raise Unsupported("unsupported-argument", "np.round", "a bool array")
     if x.dtype.kind != "f":
         if digits < 0:
-            raise Unsupported("unsupported-argument", "np.round", "integers and decimals < 0")
+            raise Unsupported("unsupported-argument", "np.round", "integers with decimals below 0")
         node = tracing.own(x.node, x.dtype, "K")
     elif digits == 0:
         node = tracing.node("rint", [x.node])

@@ -65,7 +65,10 @@ def _cross(
         found = np.moveaxis(found, normal_axis(place, found.ndim), -1)
         length = tracing.resolve(found.dims[-1])
         if tracing.size(length) != 3 or found.dtype.kind not in "fiu":
-            raise Unsupported("unsupported-argument", "np.cross", "vectors of another form")
+            raise Unsupported(
+                "unsupported-argument", "np.cross",
+                "vectors whose length is not 3, or of complex numbers",
+            )
         if not isinstance(length, int):
             tracing.guard_value(str(length), 3)
         vectors.append(found)
@@ -96,9 +99,11 @@ def _array_equal(tracing: Tracing, a1: Any, a2: Any, equal_nan: Any = False) -> 
     """np.array_equal of arrays of one shape, as Python's truth value."""
     left, right = _array(tracing, a1), _array(tracing, a2)
     if equal_nan is not False or left.ndim != right.ndim:
-        raise Unsupported("unsupported-argument", "np.array_equal", "equal_nan=, or other ranks")
+        raise Unsupported(
+            "unsupported-argument", "np.array_equal", "equal_nan=True, or different numbers of axes"
+        )
     if not tracing.same_lengths(left.dims, right.dims):
-        raise Unsupported("unsupported-argument", "np.array_equal", "arrays of other lengths")
+        raise Unsupported("unsupported-argument", "np.array_equal", "arrays whose lengths differ")
     tracing.hold_lengths(left.dims, right.dims)
     same: Any = np.equal(left, right)
     return np.all(same).item()
@@ -112,7 +117,10 @@ def _piecewise(
     value: Any = _array(tracing, x)
     masks: list[Any] = [_array(tracing, condition) for condition in condlist]
     if not all(selections.is_mask(mask, value) for mask in masks):
-        raise Unsupported("unsupported-argument", "np.piecewise", "conditions of another form")
+        raise Unsupported(
+            "unsupported-argument", "np.piecewise",
+            "conditions that are not boolean masks of the array",
+        )
     if len(funclist) == len(masks) + 1:
         masks = [~_any_of(masks), *masks]
         funclist = [funclist[-1], *funclist[:-1]]
@@ -135,7 +143,9 @@ def _piece(tracing: Tracing, value: Any, mask: Any, result: Any, piece: Any) -> 
     found = _array(tracing, piece)
     node = selections.whole(tracing, mask.node, found.node)
     if node is None:
-        raise Unsupported("unsupported-argument", "np.piecewise", "no function of elements")
+        raise Unsupported(
+            "unsupported-argument", "np.piecewise", "a function that does not go element by element"
+        )
     return np.where(mask, tracing.wrap(tracing.cast(node, value.dtype)), result)
 
 
@@ -159,7 +169,7 @@ def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's n
     counts = [1] * (rank - len(counts)) + counts
     x = x[(None,) * (rank - x.ndim)] if rank > x.ndim else x
     if min(counts, default=1) < 1:
-        raise Unsupported("unsupported-argument", "np.tile", "no repetitions")
+        raise Unsupported("unsupported-argument", "np.tile", "a number of repetitions below 1")
     if all(count == 1 for count in counts):
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
     if math.prod(counts) > COPIES_LIMIT:

@@ -28,7 +28,10 @@ def _apply_along_axis(
     x = _array(tracing, arr)
     rows = type(function) is type(np.sum) and function in _OF_ROWS and not (args or kwargs)
     if not rows or x.ndim < 2 or any(tracing.size(dim) == 0 for dim in x.dims):
-        raise Unsupported("unsupported-argument", "np.apply_along_axis", "a function of rows")
+        raise Unsupported(
+            "unsupported-argument", "np.apply_along_axis",
+            "a function that is not one of NumPy's reductions of a row",
+        )
     for dim in x.dims:  # of none at all NumPy refuses to make rows
         tracing.guard_reach(dim, 1)
     found: Any = tracing.apply_function(function, (x,), {"axis": normal_axis(axis, x.ndim)})

@@ -19,7 +19,10 @@ def _triangle(tracing: Tracing, m: Any, k: Any, name: str) -> Any:
     """A matrix, whether its places are at or below a diagonal, and nothing of its dtype."""
     x = _array(tracing, m)
     if x.ndim < 1 or type(k) is not int:
-        raise Unsupported("unsupported-argument", f"np.{name}", "a scalar, or a traced k")
+        raise Unsupported(
+            "unsupported-argument", f"np.{name}",
+            "a single number, or a k= that is no Python integer",
+        )
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
     row, column = counting.indices(tracing, (rows, columns), sparse=True)
     return x, row >= column - k, tracing.wrap(make_constant(0, x.dtype))

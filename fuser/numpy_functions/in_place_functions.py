@@ -47,7 +47,10 @@ def _putmask(tracing: Tracing, a: Any, mask: Any, values: Any) -> None:
         shape = [*map(tracing.resolve, values.dims)] if fits else []
         fits = fits and (not shape or shape == [*map(tracing.resolve, a.dims)])
     if not fits:
-        raise Unsupported("unsupported-argument", "np.putmask", "values that are repeated")
+        raise Unsupported(
+            "unsupported-argument", "np.putmask",
+            "fewer values than elements, so that they are repeated",
+        )
     _replace(a, mask, values)
 
 
@@ -56,7 +59,10 @@ def _place(tracing: Tracing, arr: Any, mask: Any, vals: Any) -> None:
     """np.place of one number."""
     value = vals[0] if type(vals) in (list, tuple) and len(vals) == 1 else vals
     if not _is_mask(arr, mask) or not _number(value, arr.dtype):
-        raise Unsupported("unsupported-argument", "np.place", "values that are repeated")
+        raise Unsupported(
+            "unsupported-argument", "np.place",
+            "fewer values than elements, so that they are repeated",
+        )
     _replace(arr, mask, value)
 
 
@@ -64,14 +70,19 @@ def _place(tracing: Tracing, arr: Any, mask: Any, vals: Any) -> None:
 def _fill_diagonal(tracing: Tracing, a: Any, val: Any, wrap: bool = False) -> None:
     """np.fill_diagonal of a matrix, with one number or a vector as long as the diagonal."""
     if not isinstance(a, TracedArray) or a.ndim != 2 or wrap:
-        raise Unsupported("unsupported-argument", "np.fill_diagonal", "no plain matrix")
+        raise Unsupported(
+            "unsupported-argument", "np.fill_diagonal",
+            "an array that does not have two axes, or wrap=True",
+        )
     value = tracing.operand(val)
     if isinstance(value, TracedArray) and value.ndim:
         short = min(a.dims, key=tracing.size)
         if value.ndim > 1 or tracing.size(value.dims[0]) != tracing.size(short):
             raise Unsupported("unsupported-argument", "np.fill_diagonal", "values repeated")
         if tracing.size(a.dims[0]) != tracing.size(a.dims[1]):
-            raise Unsupported("unsupported-argument", "np.fill_diagonal", "no square matrix")
+            raise Unsupported(
+                "unsupported-argument", "np.fill_diagonal", "a matrix that is not square"
+            )
         for dim in a.dims:
             if tracing.resolve(dim) != tracing.resolve(value.dims[0]):
                 tracing._hold(tracing.resolve(dim), tracing.resolve(value.dims[0]))

@@ -78,7 +78,7 @@ def finished(tracing: Tracing, node: Node, out: Any, function: str, same: bool =
     check_target(out, f"np.{function}")
     fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
     if not fits or (same and out.dtype != node.dtype):
-        raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
+        raise Unsupported("unsupported-argument", f"np.{function}", "an out= that is not one array")
     tracing.hold_lengths(out.dims, node.shape)
     return tracing.write(out, node, True, "same_kind", function)
 

@@ -49,7 +49,7 @@ def _along(tracing: Tracing, ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out
     target = out[0] if isinstance(out, tuple) else out
     plain = x.dtype.kind in "biuf" and x.ndim and type(axis) in (int, _NONE)
     if not has_scans() or not plain:
-        raise Unsupported("unsupported-function", name, "no fused form of these operands")
+        raise Unsupported("unsupported-function", name, "operands of these dtypes or shapes")
     if target is not None and dtype is None:  # NumPy computes in another dtype then
         raise Unsupported("unsupported-argument", name, "out= without dtype=")
     wanted = ufunc.accumulate(np.zeros(1, x.dtype), dtype=dtype).dtype

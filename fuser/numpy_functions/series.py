@@ -41,7 +41,10 @@ def _choose(
     given = [tracing.operand(value) for value in choices]
     kind, count = number.dtype.kind, len(given)
     if kind not in "biu" or number.dtype == np.uint64 or not 1 <= count <= PARTS_LIMIT:
-        raise Unsupported("unsupported-argument", "np.choose", "numbers or choices of other kinds")
+        raise Unsupported(
+            "unsupported-argument", "np.choose",
+            "numbers that are not integers, or too many choices",
+        )
     dtype = result_type(*given)
     if kind == "b":
         number = number.astype(np.int64)
@@ -133,7 +136,10 @@ def _linspace(
     ends = [tracing.operand(value) for value in (start, stop)]
     wanted = result_type(*ends, 0.0)
     if type(num) is not int or type(endpoint) is not bool or num - endpoint < 1:
-        raise Unsupported("unsupported-argument", "np.linspace", "a number that is not plain")
+        raise Unsupported(
+            "unsupported-argument", "np.linspace",
+            "a num= that is not a Python integer of at least 1",
+        )
     if wanted.kind != "f" or wanted == np.float16:
         raise Unsupported("unsupported-argument", "np.linspace", f"dtype {wanted}")
     first, last = (tracing.wrap(tracing.operand_node(value, wanted)) for value in ends)
@@ -162,7 +168,9 @@ def _unwrap(
     x: Any = _array(tracing, p)
     numbers = [value for value in (discont, period) if value is not None]
     if not all(type(value) in (int, float) for value in numbers) or x.dtype.kind not in "iuf":
-        raise Unsupported("unsupported-argument", "np.unwrap", "a period that is not plain")
+        raise Unsupported(
+            "unsupported-argument", "np.unwrap", "a period that is not a Python number"
+        )
     wanted = result_type(x, period)
     if wanted.kind != "f":
         raise Unsupported("unsupported-argument", "np.unwrap", f"dtype {wanted}")
@@ -205,7 +213,10 @@ def _convolve(tracing: Tracing, a: Any, v: Any, mode: Any = "full") -> Any:
     taps: Any = np.asarray(v) if plain else _array(tracing, v)
     wanted = np.result_type(signal.dtype, taps.dtype)
     if signal.ndim != 1 or taps.ndim != 1 or wanted.kind not in "iuf" or wanted == np.float16:
-        raise Unsupported("unsupported-argument", "np.convolve", "arrays of other kinds")
+        raise Unsupported(
+            "unsupported-argument", "np.convolve",
+            "arrays of more than one axis, or of complex numbers, bool or float16",
+        )
     if mode not in _AROUND:
         raise Unsupported("unsupported-argument", "np.convolve", f"mode={mode!r}")
     length = taps.shape[0] if plain else tracing.resolve(taps.dims[0])

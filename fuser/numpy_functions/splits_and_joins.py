@@ -56,7 +56,9 @@ def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any
     if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):
         length = tracing.size(x.dims[normal_axis(axis, x.ndim)])
         if length % int(indices_or_sections):
-            raise Unsupported("unsupported-argument", "np.array_split", "parts that are not equal")
+            raise Unsupported(
+                "unsupported-argument", "np.array_split", "a split into parts of different lengths"
+            )
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
@@ -132,7 +134,7 @@ def _roll(tracing: Tracing, a: Any, shift: Any, axis: Any = None) -> Any:
 def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
     """Shifts and axes, one of which may stand for several."""
     if isinstance(shift, (np.ndarray, TracedArray)):
-        raise Unsupported("unsupported-argument", "np.roll", "an array as shift")
+        raise Unsupported("unsupported-argument", "np.roll", "a shift that is an array")
     shifts, axes = list(_sequence(shift)), list(_sequence(axis))
     count = max(len(shifts), len(axes))
     if len(shifts) not in (1, count) or len(axes) not in (1, count):
@@ -149,7 +151,7 @@ def ordered_like(tracing: Tracing, x: TracedArray, order: str, *like: int) -> Tr
 def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
     """Roll along one axis: the last elements, then the others."""
     if isinstance(shift, (np.ndarray, TracedArray)):
-        raise Unsupported("unsupported-argument", "np.roll", "an array as shift")
+        raise Unsupported("unsupported-argument", "np.roll", "a shift that is an array")
     by, length = int(shift), x.dims[place]
     size = tracing.size(length)
     if by and 2 * abs(by) <= size:  # then the ends of two such rolls do not overlap

@@ -155,7 +155,10 @@ def take(
     single = type(indices) is int
     places = [indices] if single else constant_places(indices)
     if places is None or out is not None or mode != "raise":
-        raise Unsupported("unsupported-argument", "np.take", "places that are no short list")
+        raise Unsupported(
+            "unsupported-argument", "np.take",
+            "indices that are not a short list of Python integers",
+        )
     if axis is None:
         x, axis = x.ravel(), 0
     place = normal_axis(axis, x.ndim)
@@ -193,7 +196,10 @@ def _gaps(
             return [(None, start), (stop, None)]
     places = [obj] if type(obj) is int else constant_places(obj)
     if places is None or len({place < 0 for place in places}) > 1:
-        raise Unsupported("unsupported-argument", "np.delete", "places that are no short list")
+        raise Unsupported(
+            "unsupported-argument", "np.delete",
+            "indices that are not a short list of Python integers",
+        )
     _check(tracing, x, places, axis)
     edges = [None, *sorted(set(places)), None]
     found: list[tuple[int | None, int | None]] = []
@@ -214,14 +220,18 @@ def _insert(tracing: Tracing, arr: Any, obj: Any, values: Any, axis: Any = None)
         x, axis = (x if x.ndim == 1 else x.ravel()), 0
     place = normal_axis(axis, x.ndim)
     if type(obj) is not int or isinstance(values, (list, tuple)):
-        raise Unsupported("unsupported-argument", "np.insert", "several places or values")
+        raise Unsupported(
+            "unsupported-argument", "np.insert", "several indices, or a list of values"
+        )
     length = tracing.size(x.dims[place])
     if not -length <= obj <= length:
         raise IndexError(f"index {obj} is out of bounds for axis {place} with size {length}")
     tracing.guard_reach(x.dims[place], abs(obj))
     given = tracing.operand(values)
     if isinstance(given, TracedArray) and given.ndim >= x.ndim:
-        raise Unsupported("unsupported-argument", "np.insert", "values of the array's rank")
+        raise Unsupported(
+            "unsupported-argument", "np.insert", "values with as many axes as the array"
+        )
     lead = (slice(None),) * place
     new: Any = tracing.wrap(tracing.operand_node(given, x.dtype))
     shape = (*x.dims[:place], 1, *x.dims[place + 1 :])
@@ -259,7 +269,7 @@ def _depth(blocks: Any) -> int:
         return 0
     found = {_depth(part) for part in blocks}
     if len(found) != 1:
-        raise Unsupported("unsupported-argument", "np.block", "lists of unlike depth")
+        raise Unsupported("unsupported-argument", "np.block", "nested lists whose depths differ")
     return found.pop() + 1
 
 

@@ -24,7 +24,10 @@ def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, A
         return _log_of_sum(tracing, a, **options)
     name = _UFUNCS.get(ufunc.__name__)
     if name is None:
-        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.reduce", "no such row")
+        raise Unsupported(
+            "unsupported-function", f"np.{ufunc.__name__}.reduce",
+            "a ufunc whose reduction is not in the table of operations",
+        )
     function = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}.get(name)
 
     handler = HANDLERS[function or (np.any if name == "any" else np.all)]

@@ -94,7 +94,7 @@ def _product_of_vectors(
     left, right = (tracing.operand(value) for value in inputs)
     both = isinstance(left, TracedArray) and isinstance(right, TracedArray)
     if not both or options or "b" in (left.dtype.kind, right.dtype.kind):
-        raise Unsupported("unsupported-function", f"np.{name}", "other operands than vectors")
+        raise Unsupported("unsupported-function", f"np.{name}", "operands that are not vectors")
     if name == "matmul" and (left.ndim, right.ndim) != (1, 1):
         raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
     lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
@@ -115,11 +115,16 @@ def _results(
         arrays = [v for v in operands if isinstance(v, (TracedArray, np.generic))]
         complexes = any(v.dtype.kind == "c" for v in arrays)  # numbers would be looked at
         if complexes or (dtype is not None and np.dtype(dtype) != np.float64):
-            raise Unsupported("unsupported-argument", "np.float_power", "another dtype")
+            raise Unsupported(
+                "unsupported-argument", "np.float_power",
+                "complex numbers, or a dtype= that is not float64",
+            )
         name, ufunc, dtype = "power", np.power, np.float64
     rows = UFUNC_PAIRS.get(name) or (UFUNC_ROWS.get(name),)
     if rows[0] is None:
-        raise Unsupported("unsupported-function", f"np.{name}", "no row in the op table")
+        raise Unsupported(
+            "unsupported-function", f"np.{name}", "a ufunc that is not in the table of operations"
+        )
     if name in LOGIC or not any(isinstance(v, (TracedArray, np.generic)) for v in operands):
         for value in operands:  # NumPy has unsigned integers, or objects, for larger ones
             if not fits_dtype(value, np.dtype(np.int64)):

@@ -222,7 +222,10 @@ class Layouts:
             except layouts.NeedsCopy:
                 prefix = part.views[: place + 1]
                 if any(isinstance(view, Address) for view in prefix):
-                    raise Unsupported("unsupported-layout", "indexing", "a reshape of it") from None
+                    raise Unsupported(
+                        "unsupported-layout", "indexing",
+                        "its elements do not lie as a reshape of it needs them",
+                    ) from None
                 name, layout = self._copy(part.buffer, prefix, layout, view)
                 moves = []
         if any(isinstance(view, Measure) for view in part.views):

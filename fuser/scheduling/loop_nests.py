@@ -488,7 +488,9 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
     """
     if node.op.structure:
         if node.op.joins:
-            raise Unsupported("unsupported-argument", f"np.{node.op.name}", "inside a view")
+            raise Unsupported(
+                "unsupported-argument", f"np.{node.op.name}", "an assignment inside a view"
+            )
         (arg,) = node.args
         chain = compose((node.payload,), views)
         if chain == (Reshape(arg.shape),):

@@ -74,7 +74,9 @@ def attempt(
         if not wanted:
             return planner.plan(budget)
         if wanted.keys() <= reasons.keys():
-            raise Unsupported("not-traceable", "planning", "a value fits no loops", "")
+            raise Unsupported(
+                "not-traceable", "planning", "no loop nest can compute one of its values", ""
+            )
         reasons.update(wanted)
 
 

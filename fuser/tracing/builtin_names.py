@@ -107,7 +107,7 @@ def _getattr(value: Any, name: str, /, *default: Any) -> Any:
 def _id(value: Any, /) -> int:
     """`id`: a stand-in is another object than what it stands for."""
     if is_stand_in(value):
-        raise Unsupported("not-traceable", "id()", "which object an argument is")
+        raise Unsupported("not-traceable", "id()", "it asks which object an argument is (id, hash)")
     return id(value)
 
 

@@ -126,7 +126,9 @@ def _check_element(
     else:
         fits = axes > 0 or _has_ellipsis(index) or not _depth(value)
     if not fits:
-        raise Unsupported("unsupported-argument", "assignment", "an array into one element")
+        raise Unsupported(
+            "unsupported-argument", "assignment", "an array is assigned to a single element"
+        )
 
 
 def _depth(value: Any) -> int:
@@ -206,7 +208,10 @@ class FlatView:
         array, tracing = self._array, self._array.tracing
         given = tracing.operand(value)
         if isinstance(given, TracedMemory) and given.ndim:
-            raise Unsupported("unsupported-argument", "ndarray.flat", "values that are repeated")
+            raise Unsupported(
+                "unsupported-argument", "ndarray.flat",
+                "fewer values than elements, so that they are repeated",
+            )
         if isinstance(index, slice) and plain_slice(index) == slice(None):
             array[...] = given
             return

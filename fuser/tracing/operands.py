@@ -35,7 +35,9 @@ def check_target(out: Any, name: str) -> None:
     """
     if type(out) is np.ndarray:
         # The function may go on with the array itself, which nothing has been written to.
-        raise Unsupported("write-into-constant", name, "an array made by NumPy alone")
+        raise Unsupported(
+            "write-into-constant", name, "an array that NumPy made while the function ran"
+        )
 
 
 def loop_dtypes(

@@ -26,14 +26,14 @@ def check_writable(tracing: Tracing, storage: Storage) -> None:
             a reshape of it may be a copy or a view.
     """
     if storage.shared:
-        raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
+        raise Unsupported("write-into-view", "assignment", "memory that a result shares")
     if storage.reshapes and not surely_views(tracing, storage):
         raise _hidden_view(tracing)
 
 
 def _hidden_view(tracing: Tracing) -> Unsupported:
     """The reason that memory is written into which a reshape may be a view of."""
-    error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+    error = Unsupported("write-into-view", "assignment", "a reshape of it may share its memory")
     arrays = [argument.array for argument in tracing.arguments]
     error.of_order = not all(array.flags.c_contiguous for array in arrays)
     return error

@@ -92,7 +92,9 @@ def _joined(tracing: Tracing, values: Sequence[Any], dtype: np.dtype[Any]) -> An
         raise Unsupported("array-conversion", "sequence of arrays", f"{len(parts)} parts")
     shapes = {tuple(map(tracing.size, part.dims[1:])) for part in parts}
     if len(shapes) > 1:
-        raise Unsupported("array-conversion", "sequence of arrays", "parts of different shapes")
+        raise Unsupported(
+            "array-conversion", "sequence of arrays", "a list of arrays whose shapes differ"
+        )
     return np.concatenate(parts)
 
 

@@ -215,7 +215,9 @@ class Tracing(Lengths):
         """
         for array, values in self.values:
             if array.tobytes() != values:
-                raise Unsupported("side-effect", "captured array", "it is written while read", "")
+                raise Unsupported(
+                    "side-effect", "captured array", "an array is written while it is read", ""
+                )
 
     # -- nodes ------------------------------------------------------------------------------
 
