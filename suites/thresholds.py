@@ -40,7 +40,9 @@ class Threshold:
             near = near_it(found["metric"], known)
             raise ThresholdError(f"{text!r}: there is no metric {found['metric']!r}; {near}")
         try:
-            limit = float(found["limit"] if found is not None else "")
+            if found is None:
+                raise ValueError
+            limit = float(found["limit"])
         except ValueError:
             raise ThresholdError(
                 f"{text!r}: expected PATTERN:METRIC<NUMBER, as in '*-fused:speedup<1'; "
