@@ -1,4 +1,7 @@
-"""What the page shows of each table: columns, their titles, units and hints."""
+"""What the page shows of each table: columns, their titles, units and hints.
+
+Ratios stand right after the names of a row, where a narrow window shows them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +33,10 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "whole_programs": (
         Column("program", "Program"),
-        Column("numpy_s", "NumPy takes", "seconds"),
         Column("ours", "Ours", "ratio", "NumPy's time over ours: above 1 ours is faster"),
-        Column("best", "Best peer"),
         Column("best_ratio", "Best peer's", "ratio", "NumPy's time over the best peer's"),
+        Column("best", "Best peer"),
+        Column("numpy_s", "NumPy takes", "seconds"),
         Column("first_call_s", "Our first call", "seconds"),
         Column("note", "What is left to NumPy, and why", "long"),
     ),
@@ -49,9 +52,9 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "best_peers": (
         CELL,
-        Column("fused_s", "Fresh", "seconds", "results in new arrays"),
-        Column("best", "Best peer"),
         Column("ratio", "Times as fast", "ratio", "the best peer's time over ours"),
+        Column("best", "Best peer"),
+        Column("fused_s", "Fresh", "seconds", "results in new arrays"),
         Column("into_s", "Into", "seconds", "results in arrays that are there"),
         Column("best_into", "Best peer, into"),
         Column("into_ratio", "Times as fast, into", "ratio"),
@@ -60,17 +63,17 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "aims": (
         CELL,
+        Column("eager_ratio", "Of NumPy's time", "ratio", "below 1 the fused call is quicker"),
         VARIANT,
         Column("call_s", "One call", "seconds"),
-        Column("eager_ratio", "Of NumPy's time", "ratio", "below 1 the fused call is quicker"),
         Column("aim", "At most", "number", "of that ratio, else in seconds"),
         Column("verdict", "Verdict"),
     ),
     "summary": (
         SIZE,
         Column("variant", "Variant"),
-        Column("baseline", "Against"),
         Column("speedup", "Geometric mean", "ratio", "above 1 the variant is faster"),
+        Column("baseline", "Against"),
         Column("counted", "Rows", "of rows"),
         Column("speedup_all", "With left-out rows", "ratio", "at their measured time"),
         Column("counted_all", "Rows", "of rows"),
@@ -82,12 +85,12 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("left_out", "Left out", "count"),
     ),
     "extremes": (
-        Column("place", "Place"),
         WORKLOAD,
+        Column("speedup", "Against eager", "ratio", "eager / variant"),
+        Column("place", "Of all"),
         DTYPE,
         ELEMENTS,
         VARIANT,
-        Column("speedup", "Against eager", "ratio", "eager / variant"),
         Column("verdict", "Verdict"),
         Column("eager_s", "Eager takes", "seconds"),
         Column("call_s", "This takes", "seconds"),
@@ -95,11 +98,11 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "runs": (
         WORKLOAD,
+        VARIANT,
+        Column("speedup", "Against eager", "ratio", "eager / variant"),
         DTYPE,
         ELEMENTS,
-        VARIANT,
         Column("call_s", "One call", "seconds"),
-        Column("speedup", "Against eager", "ratio", "eager / variant"),
         Column("verdict", "Verdict", "verdict", "or why the row is left out"),
         Column("fusion_gain", "Fusion gains", "ratio", "unfused / fused"),
         Column("bytes_per_second", "Least traffic", "rate", "least bytes / time"),
@@ -113,29 +116,29 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         CELL,
         VARIANT,
         Column("label", "Why"),
-        Column("reason", "Reason"),
         Column("measured_ratio", "Against eager as timed", "ratio", "not in the summaries"),
+        Column("reason", "Reason", "long"),
     ),
     "fresh_into": (
         WORKLOAD,
+        Column("fresh_ratio", "Fresh", "ratio", "eager / fused, new arrays"),
+        Column("into_ratio", "Into", "ratio", "eager into / fused into"),
         DTYPE,
         ELEMENTS,
         Column("eager_s", "Eager, fresh", "seconds"),
         Column("fused_s", "Fused, fresh", "seconds"),
-        Column("fresh_ratio", "Fresh", "ratio", "eager / fused, new arrays"),
         Column("eager_into_s", "Eager, into", "seconds", "out= in the last operation"),
         Column("fused_into_s", "Fused, into", "seconds", "out="),
-        Column("into_ratio", "Into", "ratio", "eager into / fused into"),
         Column("note", "Note", "long"),
     ),
     "traffic": (
         WORKLOAD,
+        Column("saving", "Unfused / planned", "ratio"),
         DTYPE,
         ELEMENTS,
         Column("unfused_bytes", "Unfused", "bytes"),
         Column("planned_bytes", "Planned", "bytes"),
         Column("least_bytes", "Least", "bytes"),
-        Column("saving", "Unfused / planned", "ratio"),
         Column("least_share", "Least / planned", "percent"),
         Column("kernels_unfused", "Kernels unfused", "count"),
         Column("kernels_fused", "fused", "count"),
@@ -166,7 +169,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("least_elements", "Smallest size", "elements"),
         Column("call_s", "One call there", "seconds"),
         Column("crossing_elements", "Overtakes eager at", "elements", "elements"),
-        Column("note", "Note"),
+        Column("note", "Note", "long"),
     ),
     "compile_scaling": (
         Column("stage", "Stage"),
@@ -186,10 +189,10 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "noise": (
         WORKLOAD,
+        Column("ratio", "Eager / eager again", "ratio"),
         DTYPE,
         ELEMENTS,
         Column("call_s", "One eager call", "seconds"),
-        Column("ratio", "Eager / eager again", "ratio"),
     ),
     "compare_times": (
         CELL,

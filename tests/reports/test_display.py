@@ -21,13 +21,13 @@ def test_an_interval_says_a_common_unit_once() -> None:
         }
     )  # fmt: skip
     shown = display("noise", "Noise", table)
-    assert [line.entries[3].interval for line in shown.lines] == [
+    assert [line.entries[4].interval for line in shown.lines] == [
         "1.9 to 2.1 µs",
         "900 ns to 1.1 µs",
     ]
-    assert [line.entries[4].interval for line in shown.lines] == ["0.90 to 1.10", ""]
+    assert [line.entries[1].interval for line in shown.lines] == ["0.90 to 1.10", ""]
     assert [line.anchor for line in shown.lines] == ["noise-a-float32-4", "noise-a-float32-4096"]
-    assert shown.lines[1].entries[2].text == "4.1 k"
+    assert shown.lines[1].entries[3].text == "4.1 k"
     assert float(shown.lines[1].entries[2].sort) == 4096
 
 
