@@ -19,6 +19,7 @@ from fuser.reports.record import Record, RecordError
 from fuser.suites import presets, progress, runners
 from fuser.suites.commands import selection
 from fuser.suites.commands.compare_command import compare
+from fuser.suites.commands.doctor import BUSY, findings
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.history_command import history
 from fuser.suites.commands.measure_plan import measure
@@ -29,7 +30,7 @@ from fuser.suites.commands.side_by_side_command import side_by_side
 from fuser.suites.commands.summary import exit_code, missing_rows, print_summary
 from fuser.suites.commands.tune_command import tune_command
 from fuser.suites.plan import MODES, Plan, variants_for
-from fuser.suites.probes.machine import command_line
+from fuser.suites.probes.machine import command_line, describe_machine
 
 if TYPE_CHECKING:
     from fuser.suites.commands.reproduce import Repeated
@@ -201,6 +202,14 @@ def _announcement(plan: Plan) -> str:
         f"about {progress.clock_text(plan.estimate_s())} to measure {len(plan.cells)} cells x "
         f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes"
     )]
+    facts = describe_machine()
+    load, cores = max(facts.load_average[:1], default=0.0), max(1, facts.cores_logical)
+    if load > BUSY * cores:  # what runs already shares the processors with what is timed
+        longer = progress.clock_text(plan.estimate_s() * max(1.0, (load + 1) / cores))
+        lines.append(
+            f"other work is running (load average {load:.1f} on {cores} processors): it may take "
+            f"{longer} and more, and the figures will be weak"
+        )
     absent = [each for each in plan.variants if each.absent_reason is not None]
     lines += [f"without {each.name}: {each.absent_reason}" for each in absent]
     return "\n".join(lines)
@@ -283,8 +292,6 @@ def doctor(as_json: bool) -> None:
 
     And what is lacking, what that costs, and what to install.
     """
-    from fuser.suites.commands.doctor import findings
-
     rows = list(findings())
     if as_json:
         names = ("subject", "state", "text")

@@ -28,7 +28,7 @@ def test_an_interval_says_a_common_unit_once() -> None:
     assert [line.entries[1].interval for line in shown.lines] == ["0.90 to 1.10", ""]
     assert [line.anchor for line in shown.lines] == ["noise-a-float32-4", "noise-a-float32-4096"]
     assert shown.lines[1].entries[3].text == "4.1 k"
-    assert float(shown.lines[1].entries[2].sort) == 4096
+    assert float(shown.lines[1].entries[3].sort) == 4096
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:

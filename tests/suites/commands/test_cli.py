@@ -162,7 +162,9 @@ def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
     record = record_of(Run("eager", "ok", samples=MEASURED), Run("fused", "failed", "no such"))
     assert not list(summary.missing_rows(record, ["*-eager"]))
     assert list(summary.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
-    assert list(summary.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
+    assert list(summary.missing_rows(record, ["b-*"])) == [
+        "b-*: no row is called so; `fuser-bench run --list` shows the workloads"
+    ]
     assert summary.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
     refused = Run("fused", "fell_back", "sort", expected_fallback=True, samples=MEASURED)
     assert not list(summary.missing_rows(record_of(refused), ["*-fused"]))
@@ -242,6 +244,18 @@ def test_an_unknown_backend_is_a_usage_error() -> None:
         fuser.base.config.restore(before)
     assert done.exit_code == ExitCode.USAGE
     assert "no backend called 'nosuch'; known: cpu" in done.output
+
+
+def test_a_busy_machine_is_said_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With how long it may take; of a quiet one nothing is said."""
+    facts = replace(cli.describe_machine(), cores_logical=2, load_average=[5.0, 1.0, 1.0])
+    monkeypatch.setattr(cli, "describe_machine", lambda: facts)
+    plan = cli._plan(["axpy-float32-64"], "quick", False, variants="eager", peers=False, dtypes="",
+                     sizes="", axes=(), seed=0, processes=1, budget_s=60.0)  # fmt: skip
+    said = cli._announcement(plan)
+    assert "load average 5.0 on 2 processors): it may take " in said
+    monkeypatch.setattr(cli, "describe_machine", lambda: replace(facts, load_average=[0.1]))
+    assert "other work" not in cli._announcement(plan)
 
 
 def test_the_version_is_that_of_the_library() -> None:
