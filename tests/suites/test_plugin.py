@@ -103,7 +103,8 @@ def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["test_mine-float64-100 fused *ok"])
     done = suite.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "--fuser-fail=test_mime*:speedup<0"
+        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "fuser.suites.plugin",
+        "--fuser-fail=test_mime*:speedup<0",
     )
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stdout.fnmatch_lines(["*no row is called 'test_mime[*]'; near it: test_mine*"])
