@@ -99,7 +99,7 @@ def _why(rows: Sequence[Row], noise_log: float) -> Iterable[str]:
     if fusing:
         whole = geometric_mean_ratio(fusing, noise_log=noise_log)
         yield (
-            f"Of the gain, fusing itself has its part: fused functions are "
+            f"Fusing itself gains a part of it: fused functions are "
             f"{_as_fast(whole, 'the same compiler with one kernel for each operation')}. The rest "
             "comes from the compiler."
         )

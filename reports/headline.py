@@ -115,9 +115,9 @@ def left_out_sentence(collection: Collection) -> str:
     )
     text = f"Ratios to eager are shown for {counted} of {len(rows)} rows."
     if any(row.cell.size == "sweep" for row in rows):
-        text += " Rows of the size sweeps enter no mean; they are shown as time against size."
+        text += " The averages leave out the size sweeps, which are shown as time against size."
     if refused:
-        text += f" {refused} were refused, as their workloads are there to show."
+        text += f" {refused} rows are left to NumPy: their workloads show what cannot be fused."
     if labels:
         text += " Left out: " + ", ".join(
             f"{count} {name}{'s' if name == NUMBER and count > 1 else ''}"

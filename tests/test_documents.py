@@ -11,6 +11,8 @@ from fuser.base import config
 from fuser.reports import side_by_side
 from fuser.reports.collection import markdown_page
 from fuser.reports.record import load
+from fuser.suites.commands import cli
+from tests.children import said
 from tests.tree import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -42,6 +44,28 @@ def test_every_python_example_runs(document: str, tmp_path: Path) -> None:
     code = "\n".join(blocks(document, "python"))
     if code:
         executed(code, tmp_path)
+
+
+def test_what_explain_prints_in_the_readme_is_what_it_prints(tmp_path: Path) -> None:
+    """Every line of the text below the first example is one of its output."""
+    shown = blocks("README.md", "text")[0].splitlines()
+    code = blocks("README.md", "python")[0].replace("gelu.benchmark(x, x)", "''")
+    script = tmp_path / "example.py"
+    script.write_text(code, encoding="utf-8")
+    printed = " ".join(said(str(script)).split())
+    assert not [line for line in shown if " ".join(line.split()) not in printed]
+
+
+def test_commands_that_are_shown_exist() -> None:
+    """Every `fuser-bench` line of a console block: the command, and its options."""
+    documents = [*DOCUMENTS, *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+    for document in documents:
+        for block in blocks(document, "console"):
+            for line in re.findall(r"fuser-bench ([^#\n&]+)", block):
+                name, *given = line.split()
+                known = {each for option in cli.main.commands[name].params for each in option.opts}
+                unknown = {each for each in given if each.startswith("--")} - known
+                assert not unknown, f"{document}: {line}"
 
 
 def test_the_table_of_switches_is_complete() -> None:
