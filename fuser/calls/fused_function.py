@@ -95,6 +95,7 @@ def check_option(name: str, value: Any, known: Sequence[str]) -> None:
 
 
 _OUT = {"out"}
+_SHORT_WAY = "the short way of later calls"
 #: Backends that arrays lead to by themselves: later calls need not say which.
 _OWN_ARRAYS = (None, "", *OWNERS)
 #: Why small calls are the plain function's in the end.
@@ -431,7 +432,8 @@ class FusedFunction(_Base[P, Result]):
                 return
             known[key] = found
             if reason is not None and self.fallback != "error":
-                self._leave_to_numpy(found, reason, guards, args, kwargs or {})
+                with suppress(FuserError), internal_errors(_SHORT_WAY):
+                    self._leave_to_numpy(found, reason, guards, args, kwargs or {})
         if error is not None and type(found) is Unready:
             found.keep(args, error)
 
@@ -454,7 +456,7 @@ class FusedFunction(_Base[P, Result]):
             return
         if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
             return
-        with suppress(FuserError):
+        with suppress(FuserError), internal_errors(_SHORT_WAY):
             structure, leaves = trees.flatten((args, kwargs))
             if all(map(_is_itself, leaves)):
                 reason = fell[-1] if fell else self._raising
@@ -494,7 +496,7 @@ class FusedFunction(_Base[P, Result]):
         """
         given = bool(call.specialisation.trace.given_back)
         try:
-            with internal_errors("the short way of later calls"):
+            with internal_errors(_SHORT_WAY):
                 if self._go_native(call, structure, leaves, names, out):
                     return True
                 return not given and self._get_ready(call, structure, leaves, args, names, out)

@@ -357,10 +357,12 @@ def load() -> _Entry | None:
             known = native_call.supported() and layout_is_known()
             try:
                 _loaded.append(_Entry() if known else None)
-            except CompileError as error:  # the system lets no more code run
+            except Exception as error:  # the system lets no more code run, or the mistake is ours
+                _loaded.append(None)  # and would be made again by every call
+                if not isinstance(error, CompileError):
+                    raise
                 if error.code == "compile-failed" and config.current().check:
                     raise AssertionError(str(error)) from error  # the text is wrong: it is ours
-                _loaded.append(None)
         return _loaded[0]
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu.entries import entry
 from fuser.base import config
 from fuser.capture import loop_passes, results
+from fuser.capture.known_errors import PATIENCE
 from fuser.ir import opaque_calls
 from fuser.tracing import traced_array
 from tests.fuser.comparing import faults
@@ -94,6 +96,32 @@ def test_a_mistake_is_an_internal_error(
     np.testing.assert_array_equal(fused(x), module[function](x))
     assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
     assert faults() == count + 1
+
+
+def test_a_dispatcher_that_cannot_be_made_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """It only shortens calls: those go on without it, and it is not made again by each of them."""
+    tries: list[int] = []
+
+    def broken() -> Any:
+        tries.append(1)
+        raise RuntimeError("not understood")
+
+    def noting(x: Any) -> Any:
+        seen.append(1)
+        return x + 1
+
+    seen: list[int] = []
+    monkeypatch.setattr(entry, "_Entry", broken)
+    monkeypatch.setattr(entry, "_loaded", [])
+    before = config.change(check=False)
+    request.addfinalizer(lambda: config.restore(before))
+    fused, x = fuser.fuse(noting, fallback="allow"), np.arange(5.0)
+    for _ in range(2 * PATIENCE + 2):
+        np.testing.assert_array_equal(fused(x), x + 1)
+    assert [reason.code for reason in fused.fallbacks] == ["side-effect"]
+    assert len(tries) == 1
 
 
 @pytest.mark.parametrize("name", PLACES)
