@@ -14,7 +14,8 @@ from fuser.backends.cpu.element_calls import WORDS, Way
 from fuser.backends.cpu.machine import arrays, layout, loader, pool
 from fuser.backends.cpu.machine.target import host_features
 from fuser.base import budget, counters
-from fuser.base.errors import Unsupported
+from fuser.base.errors import Reason, Unsupported
+from fuser.base.unexpected import internal_errors
 from fuser.calls import native_call
 from fuser.element_loops import kinds
 from fuser.element_loops.code import Code, Constant
@@ -55,6 +56,7 @@ class ElementKernel:
         self.code = code
         self.texts: dict[Way, str] = {}
         self._loaded: dict[Way, tuple[Any, int]] = {}
+        self._refused: dict[Way, Reason] = {}
         self._callable: dict[tuple[Way, bool], NativeLoop] = {}
         self._types = [
             (np.dtype(kinds.dtype_of(n.kind)).type, n.kind in kinds.PYTHON) for n in code.numbers
@@ -98,6 +100,9 @@ class ElementKernel:
             given: dtypes of the arrays, and how they lie.
             copies: places of arrays that are copies of others, or those others themselves.
             restores: these, where contiguous, are as they were in that case.
+
+        Raises:
+            CompileError, Unsupported: it cannot be compiled.
         """
         ends = self.code.sure != Constant("bool", True)
         kept = frozenset(place for place in copies if ends and given[place][1] == CONTIGUOUS)
@@ -105,7 +110,14 @@ class ElementKernel:
         found = self._callable.get((way, restores))
         if found is None:
             if way not in self._loaded:
-                self._loaded[way] = self._compile(way)
+                if (reason := self._refused.get(way)) is not None:
+                    raise Unsupported(reason.code, reason.operation, reason.found, "")
+                try:
+                    with internal_errors("loop", (MemoryError,)):
+                        self._loaded[way] = self._compile(way)
+                except Unsupported as error:  # and would be in every call
+                    self._refused[way] = error.reason
+                    raise
             found = self._callable[way, restores] = self._made(*self._loaded[way], restores)
         return found
 

@@ -11,8 +11,8 @@ import numpy as np
 from fuser import executor
 from fuser.backend import Kernel, chosen_name
 from fuser.base import budget
-from fuser.base.errors import Reason
-from fuser.base.records import record
+from fuser.base.errors import Reason, Unsupported
+from fuser.base.records import changed, record
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
@@ -237,6 +237,9 @@ def run_loop(
         results = runner_of(step)(*args)
     except CannotRun:
         raise
+    except Unsupported as error:
+        lasting = error.reason.code in executor.LASTING
+        raise CannotRun(changed(error.reason, where=step.where), lasting) from None
     except Exception as error:  # noqa: BLE001 - the plain function decides what it means
         found = f"{type(error).__name__}: {error}"
         raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None

@@ -13,7 +13,9 @@ import pytest
 
 import fuser
 from fuser.backend import MISSED
+from fuser.backends.cpu import element_kernels
 from fuser.backends.cpu.element_kernels import ElementKernel
+from fuser.base import config
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED
 from fuser.element_loops.translate import translated
 from tests.fuser.comparing import faults
@@ -225,3 +227,32 @@ def test_what_a_signal_handler_raises_ends_a_run() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
     assert x[0] > 0
+
+
+def _leaks(x: Any) -> Any:
+    total = 0.0
+    for i in range(len(x)):
+        total = total * 0.4375 + x[i]
+    return total
+
+
+def test_a_kernel_that_cannot_be_made_is_tried_once(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The reason says that the mistake is ours; arrays of other lengths do not compile again."""
+    tries, count = [], faults()
+
+    def broken(*_: Any) -> str:
+        tries.append(1)
+        raise RuntimeError("not understood")
+
+    monkeypatch.setattr(element_kernels.element_loops, "emit", broken)
+    before = config.change(check=False)
+    request.addfinalizer(lambda: config.restore(before))
+    fused = fuser.fuse(_leaks, fallback="allow")
+    for many in (20, 20, 30, 40):
+        x = np.linspace(0, 1, many)
+        assert fused(x) == _leaks(x)
+    assert len(tries) == 1
+    assert {reason.code for reason in fused.fallbacks} == {"internal-error"}
+    assert faults() > count
