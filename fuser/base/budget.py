@@ -217,6 +217,22 @@ def spend(unit: str, amount: int = 1, line: str = "") -> None:
         budget.check(unit)
 
 
+def is_over() -> bool:
+    """Whether the open budget's time is used up: what is refused now is not tried another way."""
+    budget = _here.budget
+    return budget is not None and budget.left_s(thread_time()) < 0
+
+
+def check_clock() -> None:
+    """Look at the open budget's clock.
+
+    Raises:
+        Unsupported: no time is left.
+    """
+    if is_over() and (budget := _here.budget) is not None:
+        raise budget.too_long()
+
+
 def mark() -> Any:
     """What is left of the open budget, for `reset`."""
     budget = _here.budget

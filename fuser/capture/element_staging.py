@@ -177,7 +177,7 @@ def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> Ele
     ends = any(map(returns, body))
     wanted = () if ends else tuple(sorted(stored & live))
     after = frozenset() if ends else live
-    needed = _live(body, after, frozenset(), frozenset(), {})
+    needed = _live(body, after, frozenset(), frozenset(), {}, {})
     found = tuple(copy.deepcopy(each) for each in body)
     alone = not any(isinstance(each, ast.For) for each in body)
     elements = names_elements(body)
@@ -249,15 +249,18 @@ class NotTaken:
 def live_after(function: ast.FunctionDef) -> dict[int, frozenset[str]]:
     """Names that may be read after each statement of a function, by the statement's identity."""
     found: dict[int, frozenset[str]] = {}
-    _live(function.body, frozenset(), frozenset(), frozenset(), found)
+    _live(function.body, frozenset(), frozenset(), frozenset(), found, {})
     return found
 
 
 def _live(
     body: Sequence[ast.stmt], after: frozenset[str], ends: frozenset[str], again: frozenset[str],
-    found: dict[int, frozenset[str]],
+    found: dict[int, frozenset[str]], own: dict[int, frozenset[str]],
 ) -> frozenset[str]:
     """Names that may be read from the beginning of statements on.
+
+    What an iteration reads is what its body reads itself and what may be read after it: so each
+    body is looked at once for the former, however deep loops are nested, and once for all.
 
     Args:
         body: the statements.
@@ -265,23 +268,27 @@ def _live(
         ends: what may be read after the loop around them, where one is.
         again: what may be read in its next iteration.
         found: takes what may be read after each.
+        own: by a loop's identity, what its body reads itself before it has set it.
     """
+    nothing = frozenset[str]()
     live = after
     for node in reversed(body):
         found[id(node)] = live
         if isinstance(node, ast.If):
-            ways = [_live(way, live, ends, again, found) for way in (node.body, node.orelse)]
+            ways = [_live(way, live, ends, again, found, own) for way in (node.body, node.orelse)]
             live = _read(node.test) | ways[0] | ways[1]
         elif isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
             after_loop = live
-            rest = _live(node.orelse, after_loop, ends, again, found)
-            head = node.test if isinstance(node, ast.While) else None
-            target = frozenset() if isinstance(node, ast.While) else _stored(node.target)
-            first = frozenset(rest)
-            for _ in range(2):
-                first |= _read(head) if head is not None else frozenset()
-                inside = _live(node.body, first, after_loop, first, found)
-                first |= inside - target
+            first = _live(node.orelse, after_loop, ends, again, found, own)
+            if id(node) not in own:
+                own[id(node)] = _live(node.body, nothing, nothing, nothing, {}, own)
+            if isinstance(node, ast.While):
+                first |= _read(node.test) | own[id(node)]
+            else:
+                first |= own[id(node)] - _stored(node.target)
+            if node.orelse:  # a `break` goes past it
+                first |= after_loop
+            _live(node.body, first, after_loop, first, found, own)
             live = first if isinstance(node, ast.While) else first | _read(node.iter)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
             live = (live - _stored(node)) | _read(node)

@@ -264,7 +264,7 @@ class Loop:
     def failed(self, error: BaseException) -> bool:
         """Whether what the body has raised is of the trace's own making: then it is unrolled."""
         trying = self._inside is not None or self._peeling is not None
-        if not trying or not isinstance(error, Exception) or is_fault(error):
+        if not trying or not isinstance(error, Exception) or is_fault(error) or budget.is_over():
             return False
         self._error = error
         self._choices = []
@@ -273,7 +273,12 @@ class Loop:
     # -- passes ---------------------------------------------------------------------------------
 
     def _unroll(self, reason: str, env: Mapping[str, Any]) -> None:
-        """Go on as Python does, from the first iteration; from the second, if that is unrolled."""
+        """Go on as Python does, from the first iteration; from the second, if that is unrolled.
+
+        Raises:
+            Unsupported: no time is left for it.
+        """
+        budget.check_clock()
         if self._inside is not None:
             self._inside.before.put_back()
             self._bind(self._inside.found(), env)

@@ -216,6 +216,17 @@ def test_a_plan_that_moves_more_than_numpy_is_not_used() -> None:
     assert "58,104 bytes, NumPy's operations 16,640" in fused.fallbacks[0].found
 
 
+def test_no_loop_is_unrolled_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loop around another would else take its own share beyond the end."""
+    monkeypatch.setattr(budget, "SECONDS", -1.0)
+    assert not budget.is_over()
+    with budget.limited("f"):
+        assert budget.is_over()
+        with pytest.raises(Unsupported, match="s of tracing"):
+            budget.check_clock()
+    budget.check_clock()
+
+
 def test_few_elements_of_a_large_array_are_written_by_numpy() -> None:
     """A function between kernels changes a copy of an argument, which is worth it only if small."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fuser.capture import staging
+from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import is_group
 from fuser.capture.staging import LoopSource
 
@@ -373,3 +373,33 @@ def sums(x: Any) -> Any:
     for v in x:
         total += v
     return total
+
+
+def _nested(depth: int) -> ast.FunctionDef:
+    """Loops in loops, each of which reads and sets a name of its own."""
+    text = ["def nested(x, n):"]
+    for k in range(depth):
+        text += ["    " * (k + 1) + f"for i{k} in range(n):", "    " * (k + 2) + f"a{k} = x + i{k}"]
+    text += ["    " * (depth + 1) + "x = x + a0", "    return x + late"]
+    function = ast.parse("\n".join(text)).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+def test_nested_loops_are_looked_at_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not twice as often with each loop around them."""
+    looked = []
+    plain = element_staging._live
+
+    def counted(*args: Any) -> frozenset[str]:
+        looked.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(element_staging, "_live", counted)
+    function = _nested(14)
+    found = element_staging.live_after(function)
+    assert len(looked) < 14 * 14 * 4
+    inner: Any = function.body[0]
+    while isinstance(inner.body[-1], ast.For):
+        inner = inner.body[-1]
+    assert found[id(inner.body[-1])] >= {"x", "n", "late"}
