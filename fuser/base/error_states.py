@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,16 @@ _noted: ContextVar[bool] = ContextVar("noted", default=False)
 @contextmanager
 def noted(flag: bool) -> Iterator[None]:
     """Trace for kernels that note floating-point errors, or do not."""
+    # Before 3.12 Python may collect garbage within `set` and `reset`. Where a finaliser then sets a
+    # variable, what they copy would be freed under them: the copied context keeps it.
+    held = copy_context()
     token = _noted.set(flag)
     try:
         yield
     finally:
+        held = copy_context()
         _noted.reset(token)
+        del held
 
 
 class ErrorState:
