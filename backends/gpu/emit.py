@@ -319,7 +319,7 @@ class _Map(Section):
                 lines.append(f"store(x{k}, {target}, {self.whole(k, left)}, left{at});")
             else:
                 step = f"(Offset)a.s{k}" if self.is_strided(k) else "(Offset)0"
-                lines.append(f"scatter(x{k}, {target}, {step}, left{at});")
+                lines.append(f"scatter_lanes(x{k}, {target}, {step}, left{at});")
         return lines
 
     def _bottom(self) -> list[str]:

@@ -360,7 +360,7 @@ class Reduction(Section):
         """Write a vector."""
         if self.operands[k].access == CONTIGUOUS:
             return f"store({name}, {address}, {self.whole(k, left)}, {left});"
-        return f"scatter({name}, {address}, {self._step(k)}, {left});"
+        return f"scatter_lanes({name}, {address}, {self._step(k)}, {left});"
 
     def _computes(self, stage: int) -> list[str]:
         """Values of the elements of one vector, what they add to the states, and stores."""

@@ -177,9 +177,9 @@ template <class T, int N> INLINE void store(const Lanes<T, N>& x, char* to, bool
 }
 """)
 
-_add("scatter", """
+_add("scatter_lanes", """
 template <class T, int N, class Offset>
-INLINE void scatter(const Lanes<T, N>& x, char* to, Offset step, int left) {
+INLINE void scatter_lanes(const Lanes<T, N>& x, char* to, Offset step, int left) {
     #pragma unroll
     for (int j = 0; j < N; ++j)
         if (j < left) *(T*)(to + j * step) = x.lane[j];
