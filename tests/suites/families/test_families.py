@@ -63,6 +63,15 @@ def test_numpy_is_within_the_tolerance_along_every_axis(
 
 
 @pytest.mark.parametrize("workload", workloads().values(), ids=lambda each: each.name)
+def test_the_seed_changes_values_alone(workload: Workload) -> None:
+    """A check writes other values into the arrays that are timed."""
+    if reason := workload.unavailable():
+        pytest.skip(reason)
+    one, other = (workload.inputs(4096, workload.dtypes[0], seed) for seed in (1, 2))
+    assert [np.shape(each) for each in one] == [np.shape(each) for each in other]
+
+
+@pytest.mark.parametrize("workload", workloads().values(), ids=lambda each: each.name)
 def test_a_wrong_element_is_outside_the_tolerance(workload: Workload) -> None:
     """One element off by a hundredth of the mean magnitude is found."""
     if reason := workload.unavailable():
