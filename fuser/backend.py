@@ -8,8 +8,8 @@ import operator
 import struct
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.base import caches, config, forks
+from fuser.base.contexts import assigned
 from fuser.base.errors import BackendError, Unsupported
 from fuser.base.packages import ARRAYS, NO_FOREIGN_ARRAYS, root
 from fuser.base.protocols import attribute, module_of
@@ -575,14 +576,9 @@ def chosen_name() -> str:
     return _chosen.get() or config.current().backend
 
 
-@contextmanager
-def chosen(name: str | None) -> Iterator[None]:
+def chosen(name: str | None) -> AbstractContextManager[None]:
     """Have calls in this context run on a backend, if one is named, whatever the settings say."""
-    token = _chosen.set(name or _chosen.get())
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
+    return assigned(_chosen, name or _chosen.get())
 
 
 def backend_for(arrays: Iterable[Any]) -> str:

@@ -19,6 +19,7 @@ from fuser.backends.cpu.scheduling.choose import choose, writes_past_caches
 from fuser.backends.cpu.scheduling.schedules import launch_of, legal_schedules
 from fuser.backends.cpu.section import packs
 from fuser.base import forks
+from fuser.base.contexts import assigned
 from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.runtime.symbolic import Symbolic
@@ -78,11 +79,8 @@ TRIAL: ContextVar[Trial | None] = ContextVar("trial", default=None)
 
 def bound_in(trial: Trial, bind: Callable[[], Any]) -> Any:
     """What binding gives while schedules are looked at, or one is given."""
-    token = TRIAL.set(trial)
-    try:
+    with assigned(TRIAL, trial):
         return bind()
-    finally:
-        TRIAL.reset(token)
 
 
 def _plain(schedule: Schedule) -> Schedule:

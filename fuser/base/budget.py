@@ -229,7 +229,8 @@ def check_clock() -> None:
     Raises:
         Unsupported: no time is left.
     """
-    if is_over() and (budget := _here.budget) is not None:
+    budget = _here.budget
+    if budget is not None and is_over():
         raise budget.too_long()
 
 

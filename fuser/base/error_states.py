@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from fuser.base.contexts import assigned
 from fuser.base.errors import Unsupported
 
 #: What NumPy tells of where it divides, overflows …, and where its functions warn.
@@ -22,19 +23,9 @@ KINDS = ("divide", "over", "under", "invalid")
 _noted: ContextVar[bool] = ContextVar("noted", default=False)
 
 
-@contextmanager
-def noted(flag: bool) -> Iterator[None]:
+def noted(flag: bool) -> AbstractContextManager[None]:
     """Trace for kernels that note floating-point errors, or do not."""
-    # Before 3.12 Python may collect garbage within `set` and `reset`. Where a finaliser then sets a
-    # variable, what they copy would be freed under them: the copied context keeps it.
-    held = copy_context()
-    token = _noted.set(flag)
-    try:
-        yield
-    finally:
-        held = copy_context()
-        _noted.reset(token)
-        del held
+    return assigned(_noted, flag)
 
 
 class ErrorState:

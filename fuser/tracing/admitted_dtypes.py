@@ -6,14 +6,15 @@ and which rows take them (`Backend.admits`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from fuser.backend import Backend, backend_of, chosen_name, get_backend
+from fuser.base.contexts import assigned
 from fuser.base.errors import BackendError, Unsupported
 from fuser.base.protocols import type_has
 from fuser.ir.ops import DTYPES, TABLE
@@ -69,14 +70,9 @@ def has_scatters() -> bool:
     return backend is not None and backend.capabilities.scatters
 
 
-@contextmanager
-def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
+def traced_for(leaves: Sequence[Any]) -> AbstractContextManager[None]:
     """Admit what the backend of these arguments has, for as long as a function is traced."""
-    before = _traced_for.set(_backend(leaves))
-    try:
-        yield
-    finally:
-        _traced_for.reset(before)
+    return assigned(_traced_for, _backend(leaves))
 
 
 def runs_element_loops() -> bool:

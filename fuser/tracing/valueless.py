@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
+from fuser.base.contexts import assigned
 from fuser.base.errors import Unsupported
 
 _valueless: ContextVar[bool] = ContextVar("valueless", default=False)
 
 
-@contextmanager
-def valueless() -> Iterator[None]:
+def valueless() -> AbstractContextManager[None]:
     """Have nobody ask for values while a function is traced."""
-    token = _valueless.set(True)
-    try:
-        yield
-    finally:
-        _valueless.reset(token)
+    return assigned(_valueless, True)
 
 
 def check_values(operation: str, found: str) -> None:

@@ -8,11 +8,12 @@ last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
 from fuser.base.caches import memo
+from fuser.base.contexts import assigned
 from fuser.codegen import LoopNest, loop_nest
 from fuser.ir import dims, view_chains
 from fuser.ir.attributes import dtype_name
@@ -33,14 +34,9 @@ def on_a_cpu(rows: int, row_bytes: int) -> bool:
 _keeps: ContextVar[Keeps] = ContextVar("what keeps rows", default=on_a_cpu)
 
 
-@contextmanager
-def kept_by(keeps: Keeps) -> Iterator[None]:
+def kept_by(keeps: Keeps) -> AbstractContextManager[None]:
     """Count reads as on a backend whose `keeps_rows` is given; else as on a CPU."""
-    token = _keeps.set(keeps)
-    try:
-        yield
-    finally:
-        _keeps.reset(token)
+    return assigned(_keeps, keeps)
 
 
 def runs(section: Section, sizes: Mapping[str, int]) -> list[int]:
