@@ -7,7 +7,7 @@ stand-ins and how calls are traced is above them: `fuser.capture.tracer` has the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -271,94 +271,26 @@ class Tracing(Lengths):
         scalars += [number for _, number in self.reads.values()]
         return {**self.sizes, **{scalar.text: scalar.hint for scalar in scalars}}
 
-    # -- what the tracer does ---------------------------------------------------------------
+    # -- what the tracer does: `fuser.capture.tracer` has these methods, and says what they do ---
 
-    def operand(self, value: Any) -> Any:
-        """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
-        raise NotImplementedError
-
-    def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
-        """The node of one operand, converted to the dtype that the operation computes in."""
-        raise NotImplementedError
-
-    def mask_node(self, where: Any) -> Node:
-        """The node of a mask that `where=` gives; an array has to be one of truth values."""
-        raise NotImplementedError
-
-    def capture(self, array: Any) -> Any:
-        """Stand in for a real array that the function reached: a hidden input by reference."""
-        raise NotImplementedError
-
-    def by_name(self, array: Any, spare: bool) -> Any:
-        """Stand in for an array that the function sees no other way: nothing can write into it.
-
-        Args:
-            array: what it reaches.
-            spare: it is one of many that something holds, and may not be used.
-        """
-        raise NotImplementedError
-
-    def wrap(self, node: Node, generic: bool = False) -> Any:
-        """A new array whose value is `node`."""
-        raise NotImplementedError
-
-    def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
-        """Write a result into an existing array, as `out=` does."""
-        raise NotImplementedError
-
-    def evaluate(self, node: Node) -> Any:
-        """The value of a node in this call, computed operation by operation."""
-        raise NotImplementedError
-
-    def read(self, node: Node) -> Any:
-        """The number that a node without axes holds, which later calls read anew."""
-        raise NotImplementedError
-
-    def shown(self, array: Any, what: str) -> Any:
-        """What an array is in this call, as text has it: a function that goes on is refused.
-
-        One that raises is run plainly anyway, with the text that it has then.
-        """
-        raise NotImplementedError
-
-    def decide(self, text: str, value: Any) -> None:
-        """Note that the function goes on as it does because numbers that were read are so."""
-        raise NotImplementedError
-
-    def length_of_number(self, text: str, value: int) -> Dim:
-        """An integer that was read, as an expression over lengths."""
-        raise NotImplementedError
-
-    def apply_ufunc(
-        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
-    ) -> Any:
-        """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
-        raise NotImplementedError
-
-    def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
-        raise NotImplementedError
-
-    def apply_kernel(self, kernel: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a function of elements of CuPy's; NotImplemented where NumPy has none."""
-        raise NotImplementedError
-
-    def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a call of a function by its name, which NumPy runs between kernels."""
-        raise NotImplementedError
-
-    def update(self, target: Any, index: Any, value: Any) -> None:
-        """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at."""
-        raise NotImplementedError
-
-    def take(self, array: Any, index: Any) -> Any:
-        """`array[index]` with arrays, masks or lists in the index."""
-        raise NotImplementedError
-
-    def put(self, array: Any, index: Any, value: Any) -> None:
-        """`array[index] = value` with arrays, masks or lists in the index."""
-        raise NotImplementedError
-
-    def put_together(self, value: Any, dtype: np.dtype[Any]) -> Any:
-        """A list with stand-ins in it as one array; any other value itself."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        operand: ClassVar[Callable[[Any, Any], Any]]
+        operand_node: ClassVar[Callable[[Any, Any, np.dtype[Any]], Node]]
+        mask_node: ClassVar[Callable[[Any, Any], Node]]
+        capture: ClassVar[Callable[[Any, Any], Any]]
+        by_name: ClassVar[Callable[[Any, Any, bool], Any]]
+        wrap: ClassVar[Callable[..., Any]]
+        write: ClassVar[Callable[[Any, Any, Node, Any, str, str], Any]]
+        evaluate: ClassVar[Callable[[Any, Node], Any]]
+        read: ClassVar[Callable[[Any, Node], Any]]
+        shown: ClassVar[Callable[[Any, Any, str], Any]]
+        decide: ClassVar[Callable[[Any, str, Any], None]]
+        length_of_number: ClassVar[Callable[[Any, str, int], Dim]]
+        apply_ufunc: ClassVar[Callable[..., Any]]
+        apply_function: ClassVar[Callable[..., Any]]
+        apply_kernel: ClassVar[Callable[..., Any]]
+        call_named: ClassVar[Callable[..., Any]]
+        update: ClassVar[Callable[[Any, Any, Any, Any], None]]
+        take: ClassVar[Callable[[Any, Any, Any], Any]]
+        put: ClassVar[Callable[[Any, Any, Any, Any], None]]
+        put_together: ClassVar[Callable[[Any, Any, np.dtype[Any]], Any]]
