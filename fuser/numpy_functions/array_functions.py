@@ -173,52 +173,6 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return tracing.wrap(node, not node.shape)
 
 
-@handles(np.nan_to_num)
-def _nan_to_num(
-    tracing: Tracing, x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
-    neginf: Any = None,
-) -> Any:  # fmt: skip
-    """np.nan_to_num."""
-    value = _array(tracing, x)
-    if not copy:
-        result = _nan_to_num(tracing, tracing.wrap(value.node, value.generic), True, nan, posinf,
-                             neginf)  # fmt: skip
-        return _without_nan(x, result)
-    if value.dtype.kind != "f":
-        return tracing.wrap(tracing.own(value.node, value.dtype, "K"), not value.dims)
-    limits = np.finfo(value.dtype)
-    high = float(limits.max) if posinf is None else posinf
-    low = float(limits.min) if neginf is None else neginf
-    result = np.where(np.isnan(value), nan, value)
-    result = np.where(value == np.inf, high, result)
-    result = np.where(value == -np.inf, low, result)
-    return tracing.wrap(result.node, not result.dims)  # type: ignore[attr-defined]
-
-
-def _without_nan(target: Any, result: Any) -> Any:
-    """The array of np.nan_to_num(copy=False), after its result has been written into it."""
-    if not isinstance(target, TracedArray) or target.generic:
-        raise Unsupported("unsupported-argument", "np.nan_to_num", "copy=False")
-    target.assign(result.node, strict=True)
-    return target
-
-
-@handles(np.select)
-def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """np.select: the first condition that holds decides."""
-    if len(condlist) != len(choicelist) or not condlist:
-        raise ValueError("list of cases must be same length as list of conditions")
-    values = [tracing.operand(v) for v in (*choicelist, default)]
-    dtype = result_type(*values)
-    node = tracing.operand_node(values[-1], dtype)
-    for condition, choice in zip(reversed(condlist), reversed(values[:-1]), strict=True):
-        mask = _array(tracing, condition)
-        if mask.dtype != np.dtype(bool):
-            raise TypeError("invalid entry in condlist: should be boolean ndarray")
-        node = tracing.node("where", [mask.node, tracing.operand_node(choice, dtype), node])
-    return tracing.wrap(tracing.own(node, dtype, "C") if len(node.shape) > 1 else node)
-
-
 @handles(np.imag)
 def _imag(tracing: Tracing, val: Any) -> Any:
     """Imaginary parts; zeros of a real array."""

@@ -273,46 +273,4 @@ def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any
     return tracing.wrap(tracing.node("broadcast_to", [node], Broadcast(shape)))
 
 
-@handles(np.gradient)
-def _gradient(
-    tracing: Tracing, f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1
-) -> Any:
-    """np.gradient on an even grid, with first-order differences at the edges."""
-    x: Any = _array(tracing, f)
-    if edge_order != 1 or any(type(step) not in (int, float, HostScalar) for step in varargs):
-        raise Unsupported("unsupported-argument", "np.gradient", "uneven steps or edge_order=2")
-    if x.dtype.kind not in "fc":
-        if x.dtype.kind == "b":
-            raise Unsupported("unsupported-argument", "np.gradient", "a bool array")
-        x = x.astype(np.float64)
-    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    places = [normal_axis(entry, x.ndim) for entry in axes]
-    steps = list(varargs) * (len(places) if len(varargs) == 1 else 1) or [1.0] * len(places)
-    if len(steps) != len(places):
-        raise TypeError("invalid number of arguments")
-    found = [_slope(tracing, x, place, step) for place, step in zip(places, steps, strict=True)]
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
-    """The gradient along one axis."""
-    length = x.dims[place]
-    if tracing.size(length) < 2:
-        raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, "
-            "at least (edge_order + 1) elements are required."
-        )
-    if not isinstance(tracing.resolve(length), int):
-        tracing.guard_value(f"({length}) >= 2", True)
-    lead = (slice(None),) * place
-
-    def part(start: int | None, stop: int | None) -> Any:
-        return x[(*lead, slice(start, stop))]
-
-    inner = (part(2, None) - part(None, -2)) / (2.0 * step)
-    first, last = (part(1, 2) - part(0, 1)) / step, (part(-1, None) - part(-2, -1)) / step
-    joined: Any = np.concatenate([first, inner, last], axis=place)
-    return ordered_like(tracing, joined, "K", 0, 0, 0, 0, 0)
-
-
 # -- axes -----------------------------------------------------------------------------------

@@ -160,34 +160,6 @@ def _linspace(
 # -- phases ---------------------------------------------------------------------------------
 
 
-@handles(np.unwrap)
-def _unwrap(
-    tracing: Tracing, p: Any, discont: Any = None, axis: Any = -1, *, period: Any = 2 * np.pi
-) -> Any:
-    """np.unwrap: what has to be added to neighbours, summed up between kernels."""
-    x: Any = _array(tracing, p)
-    numbers = [value for value in (discont, period) if value is not None]
-    if not all(type(value) in (int, float) for value in numbers) or x.dtype.kind not in "iuf":
-        raise Unsupported(
-            "unsupported-argument", "np.unwrap", "a period that is not a Python number"
-        )
-    wanted = result_type(x, period)
-    if wanted.kind != "f":
-        raise Unsupported("unsupported-argument", "np.unwrap", f"dtype {wanted}")
-    place = normal_axis(axis, x.ndim)
-    high = period / 2
-    step: Any = np.diff(x, axis=place)
-    least: Any = np.mod(step + high, period) - high
-    least = np.where((least == -high) & (step > 0), wanted.type(high), least)
-    more: Any = least - step
-    more = np.where(abs(step) < (high if discont is None else discont), wanted.type(0), more)
-    more = more.cumsum(place)
-    lead = (slice(None),) * place
-    first, rest = x[(*lead, slice(None, 1))], x[(*lead, slice(1, None))]
-    joined: Any = np.concatenate([first.astype(wanted), (rest + more).astype(wanted)], axis=place)
-    return ordered_like(tracing, joined, "K", 0, 0, 0, 0)
-
-
 # -- filters --------------------------------------------------------------------------------
 
 

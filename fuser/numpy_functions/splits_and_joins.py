@@ -43,12 +43,6 @@ def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedA
     return [split[(*lead, part)] for part in range(number)]
 
 
-@handles(np.split)
-def _split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    """np.split."""
-    return _parts(tracing, ary, indices_or_sections, axis)
-
-
 @handles(np.array_split)
 def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """np.array_split into equal parts."""

@@ -31,6 +31,9 @@ CALLS: dict[str, Any] = {
     "dstack": lambda x: np.dstack([x, x * 2]),
     "hstack": lambda x: np.hstack([x, x * 2]),
     "vstack": lambda x: np.vstack([x, x * 2]),
+    "split": lambda x: [part * 2 for part in np.split(x, 2, axis=1)],
+    "gradient": lambda x: np.gradient(x * x, np.arange(8.0) ** 2, axis=1, edge_order=2),
+    "select": lambda x: np.select([x < 0, x > 5], [x, x * 2], 1.0),
     "unstack": lambda x: np.unstack(x[:, :3] * 2, axis=1),
 }
 
@@ -119,6 +122,9 @@ WRONG: dict[str, Any] = {
     "mT": lambda x, v: v.mT,
     "outer": lambda x, v: np.linalg.outer(x, v),
     "dsplit": lambda x, v: np.dsplit(x, 2),
+    "split": lambda x: [part * 2 for part in np.split(x, 2, axis=1)],
+    "gradient": lambda x: np.gradient(x * x, np.arange(8.0) ** 2, axis=1, edge_order=2),
+    "select": lambda x: np.select([x < 0, x > 5], [x, x * 2], 1.0),
     "unstack": lambda x, v: np.unstack(v[0]),
     "rollaxis": lambda x, v: np.rollaxis(x, 0, 5),
     "reshape": lambda x, v: x.reshape(4, 7, order="F"),
