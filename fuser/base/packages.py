@@ -23,6 +23,8 @@ UNCHANGED = frozenset("numpy fuser scipy pandas cupy cupyx".split())
 UNWATCHED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
 #: Packages whose own work may take long, and is not cut off at once.
 COMPILED = frozenset("numpy cupy llvmlite".split())
+#: Where threads wait for each other, or hold what others wait for.
+WAITING = frozenset("threading queue concurrent multiprocessing asyncio".split())
 #: Modules of classes whose methods are no Python code.
 WITHOUT_CODE = frozenset("builtins numpy functools types abc typing".split())
 #: Packages of the classes of classes that are known.

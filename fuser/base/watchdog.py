@@ -21,7 +21,7 @@ from types import FrameType
 
 from fuser.base import forks
 from fuser.base.budget import Budget
-from fuser.base.packages import COMPILED, root
+from fuser.base.packages import COMPILED, WAITING, root
 
 #: Between two looks at all traces, in seconds; the thread ends with the first look that finds none.
 _PERIOD_S = 0.05
@@ -30,8 +30,7 @@ _PATIENCE = 20
 #: What an exception must not come up in: ours, and imports, whose modules would be half made.
 _OURS = "fuser"
 _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
-#: Where threads wait for each other, or hold what others wait for.
-_WAITING = frozenset("threading queue concurrent multiprocessing asyncio logging".split())
+_LOGS = "logging"  # whose handlers hold locks
 _LIBRARIES = (COMPILED | sys.stdlib_module_names) - {"__main__"}
 
 _lock = forks.lock()
@@ -101,7 +100,7 @@ class Watched:
     def _takes(self, top: FrameType) -> bool:
         """Whether an exception may come up in a frame."""
         package = root(top.f_globals)
-        if package == _OURS or package in _WAITING:
+        if package in (_OURS, _LOGS) or package in WAITING:
             return False
         if package in _LIBRARIES and self._looks <= _PATIENCE:
             return False

@@ -30,7 +30,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import STABLE, root
+from fuser.base.packages import STABLE, WAITING, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
@@ -477,6 +477,9 @@ class _Collector:
         kind = type(value)
         if _is_stream(value):
             return
+        if root(module_of(kind)) in WAITING:
+            waits = f"it may wait for other threads at a {kind.__name__}"
+            raise Unsupported("impure", kind.__name__, waits, "")
         if not is_a(value, type) and not is_open(kind):
             raise _reading(kind)
         if is_a(value, (operator.attrgetter, operator.methodcaller)):

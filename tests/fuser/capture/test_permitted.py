@@ -8,6 +8,7 @@ import io
 import math
 import operator
 import os
+import queue
 import random
 import threading
 import time
@@ -166,3 +167,21 @@ def test_files_are_read_anew_where_memory_is_cleared(tmp_path: Path) -> None:
     assert found == [3]
     file.write_text("abcdefgh")
     assert traced(np.ones(3))[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("each", "look"),
+    [(threading.Barrier(1), threading.Barrier.wait), (threading.Event(), threading.Event.set),
+     (queue.Queue(), queue.Queue.empty), (threading.Semaphore(9), threading.Semaphore.acquire)],
+)  # fmt: skip
+def test_functions_that_wait_for_threads_run_as_they_are(each: Any, look: Any) -> None:
+    """A trace would hold up the calls that it waits for, and set no event that others wait for."""
+
+    def meeting(x: Any) -> Any:
+        look(each)
+        return x * 2
+
+    fused = fuser.fuse(meeting, fallback="allow")
+    assert np.array_equal(fused(X), X * 2)
+    found = f"it may wait for other threads at a {type(each).__name__}"
+    assert [(reason.code, reason.found) for reason in fused.fallbacks] == [("impure", found)]
