@@ -102,9 +102,9 @@ def _kernels(function: FusedFunction[..., Any], args: Any, kwargs: Any) -> Any:
 
 def _loop(step: LoopRegion) -> Callable[..., list[Any]]:
     """What runs a loop of a program."""
-    from fuser.calls.loop_bodies import runner
+    from fuser.calls.loop_bodies import Runner
 
-    return runner(step)
+    return Runner(step)
 
 
 def _element_loop(step: ElementLoop) -> Callable[..., list[Any]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import chosen, chosen_name
+from fuser.backend import backend_of, chosen, chosen_name, get_backend
 from fuser.base import budget, trees
 from fuser.base.call_keys import exact_key, signature
-from fuser.base.errors import Reason
+from fuser.base.errors import BackendError, Reason, Unsupported
 from fuser.base.generated import define
 from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
 from fuser.base.records import changed
@@ -21,15 +21,17 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import is_brief, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun
-from fuser.ir import dims
+from fuser.ir import dims, layouts
 from fuser.ir.attributes import Region as Box
-from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended, started
+from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended
 from fuser.ir.views import Chain, Part
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
 from fuser.tracing.trace_result import OutNode, OutStatic, Trace
 
+#: Iterations after which a loop has met all the arrays that it makes.
+ITERATIONS_KNOWN = 4
 #: Iterations in a row that look at their arrays in Python, until NumPy runs loops whose iterations
 #: are short.
 LONG_WAYS = 16
@@ -101,19 +103,95 @@ def parameters_of(phase: Phase) -> list[str]:
     return [parameter.name for parameter in phase.body.graph.parameters]
 
 
-def runner(step: LoopRegion) -> Callable[..., list[Any]]:
-    """What runs a loop: a function of the arguments of its call."""
-    functions = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
-    copied = tuple(
-        each and place not in step.owned for place, each in enumerate(step.region.copied)
-    )
-    loop = _written(changed(step.region, copied=copied), step.phases)
+class Runner:
+    """Runs a loop with the arguments of its call, on copies of the arrays that it writes into.
 
-    def run_loop(*args: Any) -> list[Any]:
+    Attributes:
+        copied: for each carried array, whether it works on a copy.
+    """
+
+    def __init__(self, step: LoopRegion) -> None:
+        """Prepare it for the backend that is chosen."""
+        self._step = step
+        self._phases = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
+        self.copied = tuple(
+            each and place not in step.owned for place, each in enumerate(step.region.copied)
+        )
+        self._loop = self._written(self.copied)
+
+    def __call__(self, *args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
-        return loop(Entry(*args[STATED:]), *functions)
+        found: list[Any] = self._loop(Entry(*args[STATED:]), *self._phases)
+        return found
 
-    return run_loop
+    def _written(self, copied: Sequence[bool]) -> Callable[..., list[Any]]:
+        """The loop as a Python function, which copies some of its carried arrays."""
+        return _written(changed(self._step.region, copied=tuple(copied)), self._step.phases)
+
+    @property
+    def never_ends_early(self) -> bool:
+        """Whether an iteration that runs on arrays which one has run on is sure to be finished.
+
+        No number says where it reads or writes, or how it goes on; kernels raise nothing, and take
+        no integers, of which they might refuse some.
+        """
+        region, phases = self._step.region, self._step.phases
+        numbers = {p.name for phase in phases for p in phase.body.graph.parameters
+                   if p.dtype is None}  # fmt: skip
+        plain = not (region.guards or region.updates or region.leaving.is_early)
+        return plain and region.index not in numbers and not any(
+            phase.parts or phase.moved or not isinstance(phase.body, KernelSpec)
+            or phase.body.may_raise or phase.body.checked for phase in phases
+        )
+
+    def in_place(self, places: Mapping[int, int]) -> Callable[..., Any]:
+        """The same, but some carried arrays are written into, and hold results.
+
+        A first run of several iterations works on copies: what these arrays need is ready then.
+
+        Args:
+            places: of arrays in C order among the carried ones, and the result that each of them
+                is to hold. The loop is one that `never_ends_early`.
+        """
+        copied = [each and place not in places for place, each in enumerate(self.copied)]
+        loop, known = self._written(copied), False
+
+        def run_in_place(*args: Any) -> Any:
+            """Run the loop; what its last iteration leaves, or MISSED."""
+            nonlocal known
+            entry = Entry(*args[STATED:])
+            arrays = [entry.carried[place] for place in places]
+            sure = all(a.flags.aligned for a in arrays)
+            sure = sure and all(type(n) is float for n in entry.numbers.values())
+            if not (known and sure):
+                try:
+                    left: list[Any] = self._loop(entry, *self._phases)
+                except Exception:  # noqa: BLE001 - nothing is written: the long way meets it again
+                    return MISSED
+                known = known or (sure and len(range(*entry.span)) >= ITERATIONS_KNOWN)
+            else:
+                try:
+                    left = loop(entry, *self._phases)
+                except (CannotRun, IterationFailed, Unsupported) as error:
+                    found = "a loop that writes into its arguments cannot go on: it has run in part"
+                    raise BackendError(f"{found} ({error})") from error
+            settle([(a, left[result]) for a, result in zip(arrays, places.values(), strict=True)])
+            return left
+
+        return run_in_place
+
+
+def settle(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Have arrays hold what a loop has left for them, which may lie in another one of them.
+
+    Args:
+        pairs: an array, and what it is to hold.
+    """
+    held = [(a, left) for a, left in pairs if a is not left]
+    arrays = [a for a, _ in held]
+    found = [left.copy("K") if any(left is a for a in arrays) else left for _, left in held]
+    for array, left in zip(arrays, found, strict=True):
+        array[...] = left
 
 
 def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[Any]]:
@@ -125,8 +203,9 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     numbers = [p.name for p in region.graph.parameters if p.dtype is None]
     later = [f"later{k}" for k in range(len(region.results) - region.carried)]
     state = [*arrays[: region.carried], *later]
-    writer = _Expressions({"started": started, "region": region, "Failed": IterationFailed})
+    writer = _Expressions({"copy": _copied, "region": region, "Failed": IterationFailed})
     writer.objects.update(range=range, asarray=_array, ended=ended)
+    writer.objects.update(twin=_twin, max=max, min=min)
     index = region.index
     needed = {*numbers, *region.updates}
     leaving = region.leaving
@@ -136,21 +215,27 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     scalars = {
         name for name, text in zip(state, region.results, strict=True) if text.endswith("[()]")
     }  # which are arrays without axes between iterations
-    lines = [f"[{', '.join(arrays[: region.carried])}] = started(region, entry)"]
+    lines = [f"[{', '.join(arrays[: region.carried])}] = entry.carried"]
+    copied = [name for name, each in zip(arrays, region.copied, strict=False) if each]
+    lines += [f"{name} = copy({name})" for name in copied]
     lines += [f"{name} = asarray({name})" for name in arrays if name in scalars]
     fixed = arrays[region.carried :]
     lines += [f"[{', '.join(fixed)}] = entry.fixed"]
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
-    twins = [pair for phase in phases for pair in phase.twins]
-    lines[-1:-1] = [f"{twin} = {name}.copy('K')" for name, twin in twins]
+    twins = {twin: (name, box) for phase in phases for name, twin in phase.twins
+             for into, _, box in phase.writes if into == twin and box}  # fmt: skip
     boxes = [box for phase in phases for _, _, box in phase.moved if box]
+    boxes += [box for _, box in twins.values()]
     views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
     spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
     told = region.graph.scalar_lengths
     for name in sorted(spoken - told.keys()):
         lines.insert(-1, f"{name} = {_teller(region, name)}")
+    for twin, (name, box) in twins.items():
+        spans = ", ".join(f"({start}, {stop}, {step})" for start, stop, step in box.box)
+        lines.insert(-1, f"{twin} = twin({name}, {spans})")
     for name in sorted(spoken & told.keys()):
         lines.append(f"    {name} = {told[name]}")
         lines.append(f"    if {name} < 0: raise Failed('an index changes its sign')")
@@ -184,6 +269,36 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
                  else f"return [{found}]")  # fmt: skip
     names = ["entry", *(f"phase{number}" for number in range(len(phases)))]
     return define("loop", names, lines, writer.objects)
+
+
+def _like(array: Any) -> Any:
+    """A new array that lies in memory as another one does, with any content."""
+    if layouts.is_array(array) and array.flags.c_contiguous:
+        return get_backend(backend_of([array])).empty(array.shape, array.dtype)
+    return None
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a carried array, which the loop writes into; a scalar is one."""
+    if not layouts.is_array(value):
+        return value
+    made = _like(value)
+    if made is None:
+        return value.copy("K")
+    made[...] = value
+    return made
+
+
+def _twin(array: Any, *box: tuple[int, int, int]) -> Any:
+    """An array that holds the same but in a box, which every iteration writes before it is read."""
+    made = _like(array)
+    if made is None or any(step != 1 for _, _, step in box):
+        return array.copy("K")
+    for axis, (start, stop, _) in enumerate(box):
+        inside = tuple(slice(*span) for span in box[:axis])
+        for part in (slice(start), slice(max(stop, 0), None)):
+            made[(*inside, part)] = array[(*inside, part)]
+    return made
 
 
 def _part(name: str, array: str, chain: Chain, copied: bool) -> Iterator[str]:

@@ -206,9 +206,52 @@ class Steps:
             self._writes = [write for write in self._writes if write[0] not in written]
         elif isinstance(step, ElementLoop):
             self._elements(line, step)
+        elif isinstance(step, LoopRegion):
+            self._region(line, step)
         else:
-            line.opaque(step, run.runner_of(step) if isinstance(step, LoopRegion) else None)
+            line.opaque(step)
         self.forget(line, place)
+
+    def _region(self, line: StraightLine, step: LoopRegion) -> None:
+        """Add a loop: the last step writes into arguments where nothing ends it early."""
+        runner: Any = run.runner_of(step)
+        direct = self._loop_writes(step, runner)
+        if not direct:
+            line.opaque(step, runner)
+            return
+        output = dict(zip(step.stored, (n.payload.output for n in step.nodes), strict=True))
+        left = {array: output[name] for name, array, _ in self._writes if name in output}
+        self._writes = [write for write in self._writes if write[1] not in direct.values()]
+        places = {place: left[array] for place, array in direct.items()}
+        line.loop_in_place(step, runner.in_place(places))
+
+    def _loop_writes(self, step: LoopRegion, runner: Any) -> dict[int, str]:
+        """The arguments that a loop may write into itself, by their places among its arrays.
+
+        What it leaves for one is in that argument, in another one of them, or in memory of its own.
+        """
+        if not (self._in_place and step is self._program.steps[-1] and runner.never_ends_early):
+            return {}
+        from fuser.ir.loops import STATED  # most programs have no loops
+
+        trace, kinds = self._call.specialisation.trace, self._call.kinds
+        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
+                 if isinstance(leaf, OutNode)}  # fmt: skip
+        names = [name for name, _ in step.operands]
+        left = [name for name, _, _ in self._writes]
+        found: dict[int, str] = {}
+        for place, part in enumerate(step.nodes[0].payload.args[STATED + 1]):
+            name, chain = step.operands[part.index]
+            writes = [write for write in self._writes if write[1] == name]
+            if (
+                runner.copied[place] and not chain and names.count(name) == 1 and len(writes) == 1
+                and writes[0][2] is None and writes[0][0] in step.stored and kinds[name].contiguous
+                and writes[0][0] not in given and left.count(writes[0][0]) == 1
+            ):  # fmt: skip
+                found[place] = name
+        if len(found) < sum(runner.copied):  # then none of them changes places with another array
+            found = {k: name for k, name in found.items() if not step.region.results[k]}
+        return found
 
     def _elements(self, line: StraightLine, step: ElementLoop) -> None:
         """Add a loop over elements: the last step writes into arguments, which nothing reads then.

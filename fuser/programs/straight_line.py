@@ -24,7 +24,7 @@ from fuser.ir.attributes import Region
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
 from fuser.ir.views import Chain, Part
-from fuser.program_spec import Between, ElementLoop, Kind, Program
+from fuser.program_spec import Between, ElementLoop, Kind, LoopRegion, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
 if TYPE_CHECKING:
@@ -238,6 +238,21 @@ class StraightLine:
                 self._miss([f"{name} is {self._name(operand)}" for operand, _ in step.operands])
         self._lines.append("del r")
         self._check_guards()
+
+    def loop_in_place(self, step: LoopRegion, runner: Callable[..., Any]) -> None:
+        """Run a loop that writes into arguments: nothing may give up after it has begun.
+
+        Args:
+            step: the loop.
+            runner: what runs it; it may give MISSED.
+        """
+        operands = [self._seen(name, chain) for name, chain in step.operands]
+        args = [self._spell(part, operands) for part in step.nodes[0].payload.args]
+        self._lines.append(f"given = ({', '.join(args)})")
+        self._last.append(f"r = {self._object(runner)}(*given)")
+        self._last.append("if r is MISSED: return MISSED")
+        for node, stored in zip(step.nodes, step.stored, strict=True):
+            self._last.append(f"{self._name(stored)} = r[{node.payload.output}]")
 
     def _learn(self, name: str, value: Kind, shape: Sequence[Any]) -> None:
         """Take the lengths of a result that may have others than it had the first time.
