@@ -239,6 +239,13 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, ElementLoop))
 
     @property
+    def all_element_loops(self) -> list[ElementLoop]:
+        """Those, and the ones that iterations of other loops have."""
+        bodies = [phase.body for step in self.loops for phase in step.phases]
+        inner = [body.all_element_loops for body in bodies if isinstance(body, Program)]
+        return [*self.element_loops, *(step for steps in inner for step in steps)]
+
+    @property
     def asked(self) -> tuple[Asked, ...]:
         """The steps that ask values."""
         return tuple(step for step in self.steps if isinstance(step, Asked))

@@ -15,6 +15,7 @@ from fuser.backends.cpu.machine import arrays, layout, loader, pool
 from fuser.backends.cpu.machine.target import host_features
 from fuser.base import budget, counters
 from fuser.base.errors import Reason, Unsupported
+from fuser.base.records import record
 from fuser.base.unexpected import internal_errors
 from fuser.calls import native_call
 from fuser.element_loops import kinds
@@ -36,11 +37,28 @@ class NativeLoop(native_call.NativelyCallable):  # type: ignore[misc] # made whe
         return MISSED
 
 
+@record
+class ElementText:
+    """A kernel of an element loop, for those who want to read it."""
+
+    name: str
+    source: str
+
+    def text(self, kind: str) -> str:
+        """LLVM IR ("source"; "optimized": after LLVM's own passes) or "asm"."""
+        return loader.shown(self.source, kind)
+
+
 _NATIVE = native_call.enable_vectorcall(NativeLoop)
 
 
 class ElementKernel:
-    """Runs one element loop."""
+    """Runs one element loop.
+
+    Attributes:
+        code: the loop.
+        kernels: those that were compiled, one for each way in which arrays have lain in memory.
+    """
 
     def __init__(self, code: Code) -> None:
         """Prepare it; the first run compiles.
@@ -54,7 +72,7 @@ class ElementKernel:
                 "this interpreter keeps arrays in a way that is not known", "",
             )
         self.code = code
-        self.texts: dict[Way, str] = {}
+        self.kernels: list[ElementText] = []
         self._loaded: dict[Way, tuple[Any, int]] = {}
         self._refused: dict[Way, Reason] = {}
         self._callable: dict[tuple[Way, bool], NativeLoop] = {}
@@ -143,7 +161,7 @@ class ElementKernel:
             loader.to_object(text), (name,), loader.imports_of(text)
         )
         counters.count("kernels")
-        self.texts[way] = text
+        self.kernels.append(ElementText(name, text))
         return library, address
 
     def _words(self, restores: bool) -> list[int]:

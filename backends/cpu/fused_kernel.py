@@ -266,9 +266,5 @@ class FusedKernelCPU(Kernel):
         )  # fmt: skip
 
     def text(self, kind: str) -> str:
-        """LLVM IR ("source", "optimized": this backend runs no optimiser) or "asm"."""
-        if kind in ("source", "optimized"):
-            return self._text
-        if kind == "asm":
-            return loader.assembly(self._text)
-        raise ValueError(f"the CPU backend has no {kind!r} text; use source, optimized or asm")
+        """LLVM IR ("source", "optimized": no optimiser runs on it) or "asm"."""
+        return loader.shown(self._text, kind)

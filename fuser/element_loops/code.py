@@ -186,6 +186,7 @@ class Code:
         numbers: what variables hold at the beginning.
         results: what is left in variables.
         body: what it does.
+        plain: likewise, before any index was looked at earlier: as the source says it.
         loops: how many loops there are, and how deep.
         sure: where it holds, no run ends early.
     """
@@ -194,6 +195,7 @@ class Code:
     numbers: tuple[Variable, ...]
     results: tuple[Variable, ...]
     body: tuple[Statement, ...]
+    plain: tuple[Statement, ...]
     loops: tuple[int, int]
     sure: Expression
 

@@ -192,9 +192,10 @@ class _Translator:
             a if a.within else changed(a, written=k in self.written)
             for k, a in enumerate(self.arrays)
         )
-        body_code, sure = self._with_bounds(_frozen(self.out))
-        loops = (self._count, self._deepest)
-        return Code(arrays, tuple(self.numbers), tuple(results), body_code, loops, sure), returned
+        plain = _frozen(self.out)
+        body_code, sure = self._with_bounds(plain)
+        numbers, loops = tuple(self.numbers), (self._count, self._deepest)
+        return Code(arrays, numbers, tuple(results), body_code, plain, loops, sure), returned
 
     def _with_bounds(
         self, body: tuple[Statement, ...]

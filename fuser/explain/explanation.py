@@ -338,7 +338,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
             found.loops = [
                 loop_text.spell_loop(spec, loop, found._sizes, call.numbers)
                 if isinstance(loop, LoopRegion)
-                else loop_text.spell_element_loop(spec, loop, found._sizes)
+                else loop_text.spell_element_loop(spec, loop, found._sizes, call.numbers)
                 for loop in spec.between if not isinstance(loop, (GraphBreak, Asked))
             ]
         found.asked = [graph_breaks.spell_asked(spec, step) for step in spec.asked]

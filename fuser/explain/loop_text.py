@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from fuser.element_loops.code import Code
 from fuser.element_loops.region import code_of
+from fuser.explain import element_counts
 from fuser.explain.graph_breaks import spell_break, sum_ledgers
 from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, wrapped
 from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.labels import labels_of
-from fuser.ir.opaque_calls import Unset
+from fuser.ir.opaque_calls import Operand, Unset
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import ElementLoop, GraphBreak, LoopRegion, Program, Stage
 from fuser.traffic import ledger
@@ -83,6 +88,7 @@ def whole_book(program: Program, sizes: Mapping[str, int], numbers: Mapping[str,
     for step in program.loops:
         count = iterations(step, numbers)
         books.append((1 if count is None else count, book_of(step, sizes, numbers)))
+    books += [(1, element_book(step, sizes, numbers)) for step in program.element_loops]
     return _sum(books)
 
 
@@ -121,29 +127,87 @@ def spell_loop(
     return "\n".join([*lines, *(f"  {line}" for line in body)])
 
 
-def spell_element_loop(program: Program, step: ElementLoop, sizes: Mapping[str, int]) -> str:
-    """A loop over elements as text: where it is, which arrays and numbers go in and come out."""
+def _counted(
+    step: ElementLoop, sizes: Mapping[str, int], numbers: Mapping[str, Any]
+) -> tuple[Code, list[tuple[int, ...]], element_counts.Loop, frozenset[int]]:
+    """The code of a loop over elements, the lengths of its operands, and what its loops do."""
+    args, nodes = step.nodes[0].payload.args, step.nodes[0].args
+    code, lengths, known = code_of(*args[:4]), [], {}
+    for part in args[4]:
+        shape = part.like if type(part) is Unset else part
+        if type(shape) is Operand:
+            lengths.append(tuple(dims.evaluate(d, sizes) for d in nodes[shape.index].shape))
+        else:
+            lengths.append(opaque_calls.filled(shape, (), numbers))
+    for number, part in zip(code.numbers, args[5], strict=True):
+        try:
+            known[number.name] = opaque_calls.filled(part, (), numbers)
+        except (NameError, KeyError, IndexError):  # a value of the run tells it
+            continue
+    return code, lengths, *element_counts.count(code, lengths, known)
+
+
+def element_book(
+    step: ElementLoop, sizes: Mapping[str, int], numbers: Mapping[str, Any]
+) -> Ledger:
+    """The bytes of a loop over elements: its arrays once, and unfused what iterations touch.
+
+    Loops of which only the run tells how often they run count as one iteration.
+    """
+    code, lengths, whole, read = _counted(step, sizes, numbers)
+    moved = sum(
+        (each.written + (place in read)) * math.prod(shape) * np.dtype(each.dtype).itemsize
+        for place, (each, shape) in enumerate(zip(code.operands, lengths, strict=True))
+    )
+    touched = operations = elementary = 0
+    for loop in element_counts.loops_in(whole):
+        times = 1 if loop.iterations is None else loop.iterations
+        touched += times * (loop.work.read + loop.work.written)
+        operations += times * loop.work.operations
+        elementary += times * loop.work.elementary
+    return Ledger(touched, moved, moved, operations + elementary, 1, operations, elementary)
+
+
+def spell_element_loop(
+    program: Program, step: ElementLoop, sizes: Mapping[str, int], numbers: Mapping[str, Any]
+) -> str:
+    """A loop over elements as text: its arrays and numbers, and what each of its loops does."""
     label = labels_of(program.graph)
     args = step.nodes[0].payload.args
-    code = code_of(*args[:4])
-    count, depth = code.loops
-    loops = f"{count} loop{'s' * (count != 1)}" + (f", {depth} deep" if depth > 1 else "")
-    lines = wrapped(
-        f"loop over elements ({step.where}): {loops}, one sequential kernel", later="  "
-    )
-    for array, part in zip(code.operands, args[4], strict=True):
+    code, lengths, whole, read = _counted(step, sizes, numbers)
+    lines = wrapped(f"loop over elements ({step.where}): one sequential kernel", later="  ")
+    for place, (array, part, shape) in enumerate(
+        zip(code.operands, args[4], lengths, strict=True)
+    ):
         if type(part) is Unset:
-            lines.append(f"  makes and writes {array.name}: {array.dtype}, rank {array.rank}")
+            found = ", ".join(map(str, shape))
+            lines.append(f"  makes and writes {array.name}: {array.dtype}[{found}]")
             continue
         (source, chain), node = step.operands[part.index], step.nodes[0].args[part.index]
         base = seen_behind(node, chain)
         value = (label.get(id(base)) or source) + spell_views(chain, base, (), sizes)
-        verb = "reads and writes" if array.written else "reads"
-        lines.append(f"  {verb} {value}: {node.type}")
+        verbs = ["reads"] * (place in read) + ["writes"] * array.written
+        lines.append(f"  {' and '.join(verbs)} {value}: {node.type}")
+    lines += [line for loop in whole.inner for line in _spell_loops(loop, "  ")]
     left = [result.name for result in code.results]
     if left:
         lines += wrapped(f"leaves the numbers {', '.join(left)}", "  ", "    ")
     return "\n".join(lines)
+
+
+def _spell_loops(loop: element_counts.Loop, indent: str) -> list[str]:
+    """A loop, and those in it: how often each runs in one call, and what an iteration moves."""
+    most = "" if loop.exact else "at most "
+    times = f"{most}{loop.iterations:,} iterations" if loop.iterations is not None else (
+        "as often as its values say"
+    )
+    told = [f"carries {', '.join(loop.carried)}"] if loop.carried else []
+    moved = [f"{count:,} bytes {verb}" for count, verb in
+             ((loop.work.read, "read"), (loop.work.written, "written")) if count]  # fmt: skip
+    told += [f"at most {' and '.join(moved)} an iteration"] if moved else []
+    inner = [line for each in loop.inner for line in _spell_loops(each, indent + "  ")]
+    text = "; ".join([f"{loop.title}: {times}", *told])
+    return [*wrapped(text, indent, indent + "    "), *inner]
 
 
 def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]) -> list[str]:
@@ -169,7 +233,7 @@ def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]
             elif isinstance(one, LoopRegion):
                 texts.append(spell_loop(body, one, sizes, numbers))
             elif isinstance(one, ElementLoop):
-                texts.append(spell_element_loop(body, one, sizes))
+                texts.append(spell_element_loop(body, one, sizes, numbers))
             elif isinstance(one, GraphBreak):
                 texts.append(spell_break(body, one, sizes))
     return [line for text in texts for line in text.split("\n")]

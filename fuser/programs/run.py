@@ -180,13 +180,15 @@ def kernels_of(
     for spec in program.repeated:
         planned = [each for each in spec.planned.values() if each is not None]
         found.extend(kernel for each in (spec, *planned) for kernel in each.kernels)
+    for step in program.all_element_loops:
+        found.extend(runner_of(step).kernel.kernels)
     return list({id(kernel): kernel for kernel in found}.values())  # some run in parts
 
 
-def runner_of(step: LoopRegion | ElementLoop) -> Callable[..., list[Any]]:
+def runner_of(step: LoopRegion | ElementLoop) -> Any:
     """What runs a loop on the backend that is chosen."""
     name = chosen_name()
-    found: Callable[..., list[Any]] | None = step.runners.get(name)
+    found = step.runners.get(name)
     if found is None:
         kind = "loop" if isinstance(step, LoopRegion) else "element loop"
         found = step.runners[name] = made_by[kind](step)

@@ -88,14 +88,19 @@ def compile_object(text: str, quick: bool = False) -> bytes:
     with phase("parse"):
         module = parse(text)
     machine = target.target_machine(quick)
+    with phase("llvm"):
+        return bytes(machine.emit_object(_made_ready(module, text, machine)))
+
+
+def _made_ready(module: Any, text: str, machine: Any) -> Any:
+    """A module of a text with the passes run that the text wants, for a machine."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    with phase("llvm"):
-        if INLINED in text:
-            _inline(module, machine)
-        if text.startswith(OPTIMISED):
-            _optimise(module, machine)
-        return bytes(machine.emit_object(module))
+    if INLINED in text:
+        _inline(module, machine)
+    if text.startswith(OPTIMISED):
+        _optimise(module, machine)
+    return module
 
 
 #: What a text calls functions whose calls it wants replaced by their bodies.
@@ -131,10 +136,23 @@ def _inline(module: Any, machine: Any) -> None:
 
 def assembly(text: str, machine: Any | None = None) -> str:
     """Assembly of a module, for this processor unless a machine is given."""
-    module = parse(text)
     chosen = target.target_machine() if machine is None else machine
-    module.triple = chosen.triple
-    return str(chosen.emit_assembly(module))
+    return str(chosen.emit_assembly(_made_ready(parse(text), text, chosen)))
+
+
+def shown(text: str, kind: str) -> str:
+    """A module as `Kernel.text` shows it: LLVM IR ("source", "optimized") or "asm".
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if kind == "optimized" and text.startswith(OPTIMISED):
+        return str(_made_ready(parse(text), text, target.target_machine()))
+    if kind in ("source", "optimized"):
+        return text
+    if kind == "asm":
+        return assembly(text)
+    raise ValueError(f"the CPU backend has no {kind!r} text; use source, optimized or asm")
 
 
 def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[Any, list[int]]:

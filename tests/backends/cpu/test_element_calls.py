@@ -189,7 +189,7 @@ def test_first_and_later_calls_have_one_machine_code() -> None:
     double, y = np.dtype(np.float64), np.ones(8)
     kinds = [(double, CONTIGUOUS)] * 2
     put_back, left = kernel.native(kinds, (0,), restores=True), kernel.native(kinds, (0,))
-    assert len(kernel.texts) == 1
+    assert len(kernel.kernels) == 1
     first, then = np.ones(8), np.ones(8)
     assert put_back(first, y, 2.0, 1) is MISSED
     assert left(then, y, 2.0, 1) is MISSED
