@@ -19,7 +19,7 @@ from fuser.base import config
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED
 from fuser.element_loops.translate import translated
 from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_loops import same
+from tests.fuser.element_loops.random_programs import same
 
 _SCALE = "for i in range(len(x)):\n    x[i] = x[i] * a + y[i + first]"
 _NAMES = ("x", "float64[1]"), ("y", "float64[1]"), ("a", "pyfloat"), ("first", "pyint")

@@ -1,38 +1,24 @@
-"""Random programs that compute indices, run plainly and fused: what is written, and where it ends.
-
-`python -m tests.fuser.element_loops.random_indices FIRST LAST` judges programs by their seeds.
-Arrays lie in the middle of larger ones, of which nothing else may change.
-"""
+"""Random functions of loops over elements that compute indices: what is written, where it ends."""
 
 from __future__ import annotations
 
-import linecache
-import random
-import sys
 from typing import Any
 
 import numpy as np
 
-import fuser
-from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_loops import outcome, same
+from tests.fuser.element_loops.random_programs import Kind, Writer
 
 _APART = 200
 
 
-class _Writer:
-    """Writes one program."""
+class _Writer(Writer):
+    """Writes one function of indices."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.lines: list[str] = ["    i = 0", "    j = n", "    c = 0"]
+        super().__init__(seed)
+        self.lines += ["    i = 0", "    j = n", "    c = 0"]
         self.loops: list[str] = []
-        self.depth = 1
         self.count = 0
-
-    def pick(self, *texts: str) -> str:
-        """One of several."""
-        return self.random.choice(texts)
 
     def name(self) -> str:
         """An integer."""
@@ -64,18 +50,7 @@ class _Writer:
             found += f" {self.pick('and', 'or')} {self.condition()}"
         return f"not ({found})" if self.random.random() < 0.1 else found
 
-    def emit(self, text: str) -> None:
-        """A line."""
-        self.lines.append("    " * self.depth + text)
-
-    def block(self, count: int) -> None:
-        """Statements in something."""
-        self.depth += 1
-        for _ in range(count):
-            self.statement()
-        self.depth -= 1
-
-    def statement(self) -> None:
+    def statement(self, *given: Any) -> None:
         """One statement."""
         chance = self.random.random()
         if chance < 0.3:
@@ -148,33 +123,4 @@ def _arguments(seed: int) -> tuple[list[Any], list[Any]]:
     return [*parts, n, int(rng.integers(-2, 5))], whole
 
 
-def judge(seed: int) -> str:
-    """What differs between a program and itself fused, or nothing."""
-    source, name = program(seed), f"<random indices {seed}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"__name__": f"random_indices_{seed}"}
-    exec(compile(source, name, "exec"), names)
-    fused, before = fuser.fuse(names["f"], fallback="allow"), faults()
-    for turn in range(6):
-        wanted, plain = _arguments(seed * 11 + turn // 2)
-        found, ours = _arguments(seed * 11 + turn // 2)
-        one, other = outcome(names["f"], wanted), outcome(fused, found)
-        if one[0] != other[0] or not same(one[1], other[1]):
-            return f"call {turn}: {one} and {other}"
-        if not all(map(same, plain, ours)):
-            return f"call {turn}: what is left in arguments, or beside them"
-    return str(fused.fallbacks) if faults() > before else ""
-
-
-def main(first: int, last: int) -> None:
-    """Judge programs."""
-    wrong = 0
-    for seed in range(first, last):
-        if told := judge(seed):
-            wrong += 1
-            print(f"{seed}: {told}\n{program(seed)}", flush=True)
-    print(f"{last - first} judged, {wrong} wrong")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+KIND = Kind(program, _arguments, lambda seed: [11 * seed + turn // 2 for turn in range(6)])

@@ -1,41 +1,26 @@
-"""Random programs of loops over elements, run plainly and fused, and compared.
-
-`python -m tests.fuser.element_loops.random_loops FIRST LAST` judges programs by their seeds.
-"""
+"""Random functions of loops over elements: numbers of all dtypes, slices, helpers, decisions."""
 
 from __future__ import annotations
 
-import linecache
-import random
-import sys
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-import fuser
-from tests.fuser.comparing import faults
+from tests.fuser.element_loops.random_programs import Kind, Writer
 
 DTYPES = ("float64", "float32", "int64", "int32", "uint8", "bool", "int8", "uint64")
 HELPER = "def h(a, b):\n    if a < b:\n        return a + 1\n    return b * 2\n\n"
 
 
-class _Writer:
-    """Writes one program."""
+class _Writer(Writer):
+    """Writes one function of numbers."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.lines: list[str] = []
+        super().__init__(seed)
         self.indices = ["n", "m"]
         self.names = ["n", "m", "f", "s", "t"]
-        self.depth = 0
         self.loops = 0
         self.rows = self.random.random() < 0.35
-
-    def pick(self, *texts: str) -> str:
-        """One of several."""
-        return self.random.choice(texts)
 
     def index(self) -> str:
         """An index, mostly within."""
@@ -132,13 +117,9 @@ class _Writer:
             return f"0 <= {self.number(one)} < {self.number(one)}"
         return self.number(one)
 
-    def emit(self, text: str) -> None:
-        """A line."""
-        self.lines.append("    " * (self.depth + 1) + text)
-
-    def statement(self, inside: bool) -> None:
-        """A statement."""
-        chance = self.random.random()
+    def statement(self, *given: Any) -> None:
+        """A statement; whether it stands in a loop is given."""
+        (inside,), chance = given, self.random.random()
         if self.rows and chance < 0.2:
             self.emit(f"{self.part()} {self.pick('=', '=', '+=', '-=')} {self.row()}")
         elif chance < 0.3:
@@ -150,13 +131,13 @@ class _Writer:
                 self.names.append("u")
             else:
                 self.emit(f"{name} {self.pick('=', '=', '+=', '*=', '-=')} {self.number()}")
-        elif chance < 0.68 and self.depth < 4:
+        elif chance < 0.68 and self.depth < 5:
             self.emit(f"if {self.condition()}:")
-            self.block(inside, self.random.randint(1, 2))
+            self.block(self.random.randint(1, 2), inside)
             if self.random.random() < 0.4:
                 self.emit("else:")
-                self.block(inside, 1)
-        elif chance < 0.88 and self.depth < 4 and self.loops < 3:
+                self.block(1, inside)
+        elif chance < 0.88 and self.depth < 5 and self.loops < 3:
             self.loop()
         elif chance < 0.92 and inside:
             self.emit(f"if {self.condition()}:")
@@ -165,13 +146,6 @@ class _Writer:
             self.emit("s, t = t, s")
         else:
             self.emit(f"t = {self.number()}")
-
-    def block(self, inside: bool, count: int) -> None:
-        """Some statements."""
-        self.depth += 1
-        for _ in range(count):
-            self.statement(inside)
-        self.depth -= 1
 
     def loop(self) -> None:
         """A loop."""
@@ -188,27 +162,27 @@ class _Writer:
             self.emit(f"for {name} in {span}:")
             self.indices.append(name)
             self.names.append(name)
-            self.block(True, self.random.randint(1, 3))
+            self.block(self.random.randint(1, 3), True)
             if self.random.random() < 0.8:
                 self.indices.remove(name)
             if self.random.random() < 0.7:
                 self.names.remove(name)
             if self.random.random() < 0.1:
                 self.emit("else:")
-                self.block(False, 1)
+                self.block(1, False)
         elif chance < 0.88:
             self.emit(self.pick(
                 "for v in x:", "for q, v in enumerate(y):", "for v, w in zip(x, z):"
             ))  # fmt: skip
             self.names.append("v")
-            self.block(True, self.random.randint(1, 2))
+            self.block(self.random.randint(1, 2), True)
             self.names.remove("v")
         else:
             name = f"c{self.loops}"
             self.emit(f"{name} = 0")
             self.emit(f"while {self.condition()} and {name} < 6:")
             self.emit(f"    {name} += 1")
-            self.block(True, self.random.randint(1, 3))
+            self.block(self.random.randint(1, 3), True)
 
 
 def program(seed: int) -> str:
@@ -224,7 +198,7 @@ def program(seed: int) -> str:
     return f"import numpy as np\n\n{HELPER}def f(A, B, x, y, z, n, m, f, p):\n{body}\n"
 
 
-def arguments(seed: int) -> list[Any]:
+def _arguments(seed: int) -> tuple[list[Any], list[Any]]:
     """Arrays in several layouts, and numbers."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 6))
@@ -245,74 +219,9 @@ def arguments(seed: int) -> list[Any]:
         return array[::-1] if chance < 0.3 else array
 
     arrays = [made(n, n), made(n, n), made(n), made(n + 1), made(n)]
-    return [*arrays, n, int(rng.integers(0, 4)), float(rng.standard_normal()),
-            bool(rng.integers(0, 2))]  # fmt: skip
+    given = [*arrays, n, int(rng.integers(0, 4)), float(rng.standard_normal()),
+             bool(rng.integers(0, 2))]  # fmt: skip
+    return given, given
 
 
-def loaded(seed: int) -> Any:
-    """The function of a program, with its source where Python finds it."""
-    source, name = program(seed), f"<random loops {seed}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"__name__": f"random_loops_{seed}"}
-    exec(compile(source, name, "exec"), names)
-    return names["f"]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two results are the same, bit for bit but for NaN."""
-    if isinstance(one, tuple):
-        return type(other) is tuple and all(map(same, one, other))
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, (np.ndarray, np.generic)):
-        if one.dtype != other.dtype or one.shape != other.shape:
-            return False
-        left, right = np.asarray(one), np.asarray(other)
-        if left.dtype.kind != "f":
-            return bool(np.array_equal(left, right))
-        nan = np.isnan(left)
-        return bool(
-            np.array_equal(nan, np.isnan(right))
-            and np.where(nan, 0, left).tobytes() == np.where(nan, 0, right).tobytes()
-        )
-    return repr(one) == repr(other)
-
-
-def outcome(function: Callable[..., Any], args: list[Any]) -> tuple[str, Any]:
-    """What a call gives, or raises."""
-    try:
-        with np.errstate(all="ignore"):
-            return "gives", function(*args)
-    except Exception as error:  # noqa: BLE001 - it is compared
-        kinds = type(error).__mro__  # ours are kinds of Python's
-        return "raises", next(kind.__name__ for kind in kinds if kind.__module__ == "builtins")
-
-
-def judge(seed: int) -> str:
-    """What differs between a program and itself fused, or nothing."""
-    plain = loaded(seed)
-    fused, before = fuser.fuse(plain, fallback="allow"), faults()
-    for turn in range(3):
-        of_args = seed * 7 + min(turn, 1)
-        wanted, found = arguments(of_args), arguments(of_args)
-        one, other = outcome(plain, wanted), outcome(fused, found)
-        if one[0] != other[0] or not same(one[1], other[1]):
-            return f"call {turn}: {one} and {other}"
-        if not all(map(same, wanted, found)):
-            return f"call {turn}: what is left in arguments"
-    return str(fused.fallbacks) if faults() > before else ""
-
-
-def main(first: int, last: int) -> None:
-    """Judge programs."""
-    found: Counter[str] = Counter()
-    for seed in range(first, last):
-        told = judge(seed)
-        found["wrong" if told else "right"] += 1
-        if told:
-            print(f"{seed}: {told}\n{program(seed)}")
-    print(dict(found))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+KIND = Kind(program, _arguments, lambda seed: [7 * seed, 7 * seed + 1, 7 * seed + 1])

@@ -6,7 +6,6 @@ import pytest
 
 from fuser.element_loops.operators import FALSE
 from fuser.element_loops.translate import translated
-from tests.fuser.element_loops.random_indices import judge, program
 
 SURE = {
     "insertion": "for i in range(1, len(x)):\n    v = x[i]\n    j = i - 1\n"
@@ -54,11 +53,3 @@ def test_indices_that_are_known(name: str) -> None:
 def test_indices_that_are_not_known(name: str) -> None:
     """They may be outside, or only the elements of an array tell."""
     assert not _is_sure(UNSURE[name])
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(24))
-def test_random_indices(seed: int) -> None:
-    """What is outside raises, and nothing beside an array is written."""
-    told = judge(seed)
-    assert not told, f"{told}\n{program(seed)}"
