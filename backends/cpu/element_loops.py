@@ -41,6 +41,9 @@ from fuser.element_loops.region import CONTIGUOUS, STRIDED
 #: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
 #: how many are so few that nobody counts.
 _TURNS, _ELEMENTS, _FEW = 1 << 16, 64, 256
+#: Iterations of a small loop that a condition ends between two such looks, and the statements of
+#: one that is small.
+_COPIES, _SMALL = 4, 12
 _FLOATS = ("float", "double")
 
 
@@ -221,7 +224,8 @@ class _Emitter:
             self._start(outer)
             self._start(again)
             self.depth += 1
-            self._statements(one.body)
+            for _ in range(_COPIES if _is_small(one.body) else 1):
+                self._statements(one.body)
             self.depth -= 1
             if self.open:
                 self._again(again, outer)
@@ -550,6 +554,11 @@ class _Emitter:
             bad = b.op("and", bad, finite(arg))
         self._unless(bad)
         return made
+
+
+def _is_small(body: tuple[Statement, ...]) -> bool:
+    """Whether statements are few, and no loops."""
+    return not has_loops(body) and sum(1 for _ in everything(body)) <= _SMALL
 
 
 def _iterations(one: For) -> int | None:

@@ -252,7 +252,7 @@ def is_temporary(slot: str) -> bool:
 
 #: Conditions that are asked before all loops, looks at one loop, and variables of it, at most.
 _MOST_OF_ALL, _LOOKS, _VARIABLES = 64, 8, 12
-#: A length that is no condition, and factors of terms in one, at most.
+#: A length, or a given number that loops change, that is no condition; factors of terms in one.
 _LARGE, _FACTOR = 2**31, 64
 #: How often the whole is gone through, each time with the conditions of the time before.
 _TIMES = 3
@@ -468,7 +468,7 @@ class _Whole:
         if kept is None:
             kept = self._supposed(one, entry, pace)
         zero = ZERO if pace else None
-        kept = [each for each in kept if self._keeps(each, entry, entry, zero)]
+        kept = [each for each in kept if self._begins_with(each, entry, zero)]
         marks = {label: len(states) for label, states in self._exits.items()}
         asked = len(self.conditions)
         for look in range(_LOOKS):
@@ -528,8 +528,8 @@ class _Whole:
         found: dict[_Kept, None] = {}
         for name in names:
             found.update(dict.fromkeys(_Kept(kind, name) for kind in ("low", "high")))
-            found.update((_Kept("least", name, number), None) for number in (-1, 0, 1, -(2**31)))
-            found[_Kept("most", name, 2**31)] = None
+            found.update((_Kept("least", name, number), None) for number in (-1, 0, 1, -_LARGE))
+            found[_Kept("most", name, _LARGE)] = None
             if pace:
                 found.update(dict.fromkeys(_Kept(kind, name) for kind in ("up", "down")))
         for name, left, right in _comparisons(one.body):
@@ -544,6 +544,18 @@ class _Whole:
                 ways = ["below", "above"] if name == "not_equal" else ways
                 found.update((_Kept(kind, left.slot, (right, slack)), None) for kind in ways)
         return list(found)
+
+    def _begins_with(self, one: _Kept, entry: State, count: Sum | None) -> bool:
+        """Whether the first iteration keeps to something; of given numbers that may be asked."""
+        if self._keeps(one, entry, entry, count):
+            return True
+        said = self._said(one, entry, entry, count)
+        if said is None or one not in (
+            _Kept("least", one.name, -_LARGE), _Kept("most", one.name, _LARGE)
+        ):  # fmt: skip
+            return False
+        given = (self.terms.codes.get(term) for term, _ in said.factors)
+        return all(isinstance(code, Get) for code in given) and self._asked(said)
 
     def _keeps(self, one: _Kept, state: State, entry: State, count: Sum | None) -> bool:
         """Whether a state keeps to something."""

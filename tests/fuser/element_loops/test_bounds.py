@@ -16,6 +16,8 @@ SURE = {
     "neighbours": "for i in range(n):\n    for d in range(-1, 2):\n        y[i] += x[(i + d) % n]",
     "sieve": "i = 2\nwhile i * i < n:\n    for j in range(i * i, n, i):\n        x[j] = 0\n"
     "    i += 1",
+    "congruences": "for i in range(len(x)):\n    m = (1103515245 * m + 12345) % 2147483648\n"
+    "    x[i] = m",
     "guarded": "for i in range(-3, n):\n    if 0 <= i - m < len(x):\n        x[i - m] = 1",
     "counted": "c = 0\nfor i in range(len(x)):\n    if x[i] > 0:\n        y[c] = i\n        c += 1",
     "from the end": "for i in range(len(x)):\n    x[i] = x[i - 1]",
