@@ -387,12 +387,15 @@ def of_selections(handler: Ready, extreme: str = "") -> Ready:
 
     def reduced(tracing: Tracing, a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
         plain = options.get("where", True) is True and not options.get("keepdims", False)
-        flat = axis is None or (type(axis) is int and axis in (0, -1))
-        traced = isinstance(a, TracedArray) and a.ndim == 1
-        found = selections.spread(a) if traced and plain and flat and not args else None
+        traced = isinstance(a, TracedArray) and a.ndim > 0
+        plain = plain and traced and not (args or (extreme and a.ndim > 1))
+        flat = plain and (axis is None or (type(axis) is int and axis in (0, -a.ndim)))
+        found = selections.spread(a) if flat else None
         if found is None:
             return handler(tracing, a, axis, *args, **options)
         whole, mask = found
+        if a.ndim > 1:
+            return handler(tracing, whole, axis, **{**options, "where": mask})
         if extreme and options.get("initial", NO_VALUE) is NO_VALUE:
             start = identity(TABLE[extreme], a.dtype.name)
             result = handler(tracing, whole, None, **{**options, "where": mask, "initial": start})

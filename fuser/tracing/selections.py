@@ -2,7 +2,8 @@
 
 `y[m] *= 2` and `y[m] = f(x[m])` read a selection, whose length is known only when it is made, and
 write it by the same mask. Where all between is elementwise, that is `where(m, f(x), y)`; and
-`f(x[m]).sum()` is the sum of `f(x)` where `m` holds.
+`f(x[m]).sum()` is the sum of `f(x)` where `m` holds. A mask of one axis selects rows of an array of
+several: `x[m].sum(axis=0)` is the sum of columns of `x` where `m` holds.
 """
 
 from __future__ import annotations
@@ -28,11 +29,18 @@ def is_mask(index: object, target: TracedArray) -> bool:
     return _same_shape(target.tracing, index.node, target.node)
 
 
-def _same_shape(tracing: Tracing, left: Node, right: Node) -> bool:
-    """Whether two nodes have one shape; lengths of 1 do not broadcast here."""
-    if len(left.shape) != len(right.shape) or not left.shape:
+def _same_shape(tracing: Tracing, left: Node, right: Node, more: int = 0) -> bool:
+    """Whether two nodes have one shape; lengths of 1 do not broadcast here.
+
+    Args:
+        tracing: the trace.
+        left: a node.
+        right: another one.
+        more: axes that the second one has after those of the first.
+    """
+    if len(left.shape) + more != len(right.shape) or not left.shape:
         return False
-    pairs = list(zip(left.shape, right.shape, strict=True))
+    pairs = list(zip(left.shape, right.shape, strict=False))
     if any(tracing.size(one) != tracing.size(other) for one, other in pairs):
         return False
     for one, other in pairs:
@@ -49,9 +57,14 @@ def whole(tracing: Tracing, mask: Node, value: Node) -> Node | None:
         mask: the mask that `value` is about to be written by.
         value: computed, element by element, from selections by this very mask.
     """
+    return _whole(tracing, mask, value) if len(value.shape) == 1 else None
+
+
+def _whole(tracing: Tracing, mask: Node, value: Node) -> Node | None:
+    """As `whole`, of values of one axis, or of rows: these have the same axes after it."""
     new: dict[int, Node] = {}
     shape = tuple(map(tracing.resolve, value.shape))
-    if len(shape) != 1 or isinstance(shape[0], int):
+    if isinstance(shape[0], int):
         return None
     length = set(dims.symbols(shape[0]))
     stack, seen = [value], set()
@@ -72,7 +85,7 @@ def whole(tracing: Tracing, mask: Node, value: Node) -> Node | None:
 
 
 def spread(x: TracedArray) -> tuple[TracedArray, TracedArray] | None:
-    """What elements would be without a selection, and the mask that selects.
+    """What elements would be without a selection, and the mask that selects, for each element.
 
     None for anything but values that are computed, element by element, from selections by one mask.
     """
@@ -80,15 +93,19 @@ def spread(x: TracedArray) -> tuple[TracedArray, TracedArray] | None:
     stack, seen = [x.node], set()
     while stack:
         node = stack.pop()
-        if id(node) in seen or len(node.shape) != 1:
+        if id(node) in seen or len(node.shape) != x.ndim:
             continue
         seen.add(id(node))
         if node.op.is_opaque:
             mask = node.args[-1] if node.args else node
             if mask.dtype != np.dtype(bool) or _source(tracing, mask, node) is None:
                 return None
-            found = whole(tracing, mask, x.node)
-            return None if found is None else (tracing.wrap(found), tracing.wrap(mask))
+            found = _whole(tracing, mask, x.node)
+            if found is None:
+                return None
+            for _ in range(x.ndim - 1):  # rows
+                mask = tracing.wrap(mask)[..., None].node
+            return tracing.wrap(found), tracing.wrap(mask)
         if not _elementwise(node):
             return None
         stack.extend(node.args)
@@ -108,7 +125,10 @@ def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:
         return None
     if len(node.args) != 2 or node.args[1] is not mask:
         return None
-    return node.args[0] if _same_shape(tracing, mask, node.args[0]) else None
+    more = len(node.shape) - 1
+    if more and len(mask.shape) > 1:
+        return None  # of several axes together, beside others
+    return node.args[0] if _same_shape(tracing, mask, node.args[0], more) else None
 
 
 def _rebuilt(

@@ -195,3 +195,31 @@ def test_such_a_reduction_is_kernels_alone(name: str) -> None:
     """Nothing is selected in NumPy."""
     fused = fuser.fuse(REDUCED[name], fallback="error")
     assert_alike(fused, REDUCED[name], np.arange(12.0), np.arange(12.0) - 4)
+
+
+ROWS: dict[str, Any] = {
+    "mean": lambda x, m: np.mean(x[m], axis=0), "sum": lambda x, m: (x[m] * 2 + 1).sum(axis=0),
+    "std": lambda x, m: x[m].std(axis=0), "any": lambda x, m: (x[m] > 1).any(axis=0),
+    "of all": lambda x, m: x[m].sum(), "count": lambda x, m: np.count_nonzero(x[m] > 0, axis=0),
+    "of columns": lambda x, m: x.reshape(x.shape[0], -1, 1)[m].mean(axis=-3),
+}  # fmt: skip
+ROWS_LEFT: dict[str, Any] = {
+    "along rows": lambda x, m: x[m].sum(axis=1), "extreme": lambda x, m: x[m].max(axis=0),
+    "with rows": lambda x, m: (x[m] * x[m].sum(axis=0)).sum(axis=0),
+    "of planes": lambda x, m: x.reshape(-1, 2, 2)[m[:, None] & np.ones(2, bool)].sum(axis=0),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", [*ROWS, *ROWS_LEFT])
+def test_rows_that_a_mask_selects(name: str) -> None:
+    """Of some, of none and of all rows; kernels alone where rows are added up or counted."""
+    function = {**ROWS, **ROWS_LEFT}[name]
+    fused = fuser.fuse(function, fallback="error" if name in ROWS else "allow")
+    x = np.random.default_rng(4).standard_normal((30, 4))
+    for mask in (x[:, 0] > 0, np.zeros(30, bool), np.ones(30, bool), (x[:, 0] > 0)[::-1]):
+        assert_alike(fused, function, x, mask)
+        assert_alike(fused, function, np.asfortranarray(x[::-1]), mask)
+    with pytest.raises(IndexError):
+        fused(x, np.ones(29, bool))
+    assert ("graph break" in str(fused.explain(x, mask))) == (name in ROWS_LEFT)
