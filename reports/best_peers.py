@@ -123,10 +123,10 @@ def summary(cells: pd.DataFrame, target: float | None = None) -> list[str]:
     known = cells.dropna(subset=["ratio"])
     lines = [f"{len(known)} of {len(cells)} cells have a ratio."]
     large = known["output_bytes"] >= LARGE_BYTES
-    for title, part in (("64 MB or more", known[large]), ("less", known[~large])):
+    for title, part in (("of 64 MB or more", known[large]), ("below 64 MB", known[~large])):
         if len(part):
             lines.append(
-                f"Results of {title}: {geometric_mean(list(part['ratio'])):.2f} times the best "
+                f"Results {title}: {geometric_mean(list(part['ratio'])):.2f} times the best "
                 f"peer of each cell ({geometric_mean(list(part['into_ratio'])):.2f} into given "
                 f"arrays), over {len(part)} cells."
             )

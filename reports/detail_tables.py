@@ -99,13 +99,15 @@ def ceilings_table(analysis: Analysis) -> pd.DataFrame:
 def break_even_table(analysis: Analysis) -> pd.DataFrame:
     """Find, for each workload with at least three sizes, where each variant overtakes eager.
 
+    Rows with other axes than the default ones are no size of it.
+
     Returns:
         `call_s` is the time at the smallest size: what a call costs when there is nothing to do.
         `crossing_elements` has an interval; where it is NaN, `note` says why.
     """
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in analysis.rows:
-        if row.label.timed and row.seconds is not None:
+        if row.label.timed and row.seconds is not None and not row.cell.axes:
             groups[row.cell.workload, row.cell.dtype, row.variant.name].append(row)
     lines = []
     for (workload, dtype, variant), rows in groups.items():

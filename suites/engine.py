@@ -87,7 +87,7 @@ class Engine:
         self.only: frozenset[int] | None = None  # cells of a process more; None: all
         self.restarts = 0
         self.lost_s = 0.0  # in processes that died
-        self.shown_s = self.saved_s = 0.0
+        self.shown_s = self.saved_s = self.fraction = 0.0
         self.visits = dict.fromkeys(range(len(plan.cells)), 0)
         self.chance = random.Random(plan.seed)
 
@@ -364,7 +364,11 @@ class Engine:
         return reason is not None
 
     def _show(self, process: int, event: Event) -> None:
-        """Say what is at work, a few times a second: events arrive many at once."""
+        """Say what is at work, a few times a second: events arrive many at once.
+
+        Processes that take turns, and one that is started again, are not equally far: the most
+        that any has reached is shown.
+        """
         if time.monotonic() - self.shown_s < SHOW_EVERY_S and event["fraction"] > 0:
             return
         self.shown_s = time.monotonic()
@@ -374,7 +378,8 @@ class Engine:
         if not self.plan.cold:
             fraction = min(1.0, (process + fraction) / count)
         count = max(count, process + 1)
-        self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
+        self.fraction = max(self.fraction, fraction)
+        self.progress.update(self.fraction, f"process {process + 1} of {count}: {event['text']}")
 
 
 class WorkerProcess:

@@ -265,6 +265,16 @@ def test_break_even_takes_every_size_of_a_workload(quiet: Analysis) -> None:
     assert fused["note"] == "faster at every size measured"
 
 
+def test_break_even_leaves_other_axes_out() -> None:
+    """Rows of one size that differ in an axis are no sizes: there is nothing between them."""
+    record = synthetic.record()
+    cells = [
+        replace(cell, id=f"{cell.id}-hidden{hidden}", axes={"hidden": hidden})
+        for cell in record.cells for hidden in (64, 1000)
+    ]  # fmt: skip
+    assert not len(detail_tables.break_even_table(analyse(replace(record, cells=cells))))
+
+
 def test_break_even_finds_a_crossing() -> None:
     """A variant with a slow entry overtakes eager where the synthetic curves cross."""
     sizes, crossing = [1, 100, 10_000, 1_000_000], 3000

@@ -4,6 +4,8 @@ import io
 
 import pytest
 
+from fuser.suites.engine import Engine
+from fuser.suites.plan import Plan, variants_for
 from fuser.suites.progress import (
     BarProgress,
     LineProgress,
@@ -64,3 +66,25 @@ def test_the_time_left_moves_from_estimate_to_pace() -> None:
 def test_times_are_readable(seconds: float, text: str) -> None:
     """Hours, minutes and seconds."""
     assert clock_text(seconds) == text
+
+
+class Shown(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.fractions: list[float] = []
+
+    def update(self, fraction: float, text: str) -> None:
+        """Keep it."""
+        self.fractions.append(fraction)
+
+
+def test_progress_never_goes_back() -> None:
+    """Processes that take turns are not equally far, and one may be started again."""
+    shown = Shown()
+    engine = Engine(Plan([], variants_for(["eager"])), shown)
+    for process, fraction in ((0, 0.6), (1, 0.2), (0, 0.5), (1, 0.9)):
+        engine.shown_s = 0.0
+        engine._take(process, {"event": "progress", "text": "timing", "fraction": fraction})
+    assert shown.fractions == sorted(shown.fractions)
+    assert len(shown.fractions) == 4
