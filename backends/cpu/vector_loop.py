@@ -2,7 +2,8 @@
 
 The body stands in the text once. Whole vectors run on the arrays; what is left over is copied to
 a scratch vector (an element repeated, so that no lane holds garbage), goes through the same body,
-and is copied back.
+and is copied back. Where no result lies in memory that is read, what is left over of a row that
+has a whole vector is instead the end of one more vector, whose first elements are computed twice.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from fuser.backends.cpu.body import Module, iota, mangled, vector_type, zero
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
+
+#: Rows from which on it is worth looking whether vectors may overlap.
+_ROWS = 4
 
 
 def emit_section(
@@ -43,6 +47,11 @@ class VectorLoop:
         self.counted = [k for k in self.moving if section.operands[k].counted]
         self.stored = [k for k in self.moving if k not in self.counted]
         """What has memory that vectors are read from, or written to."""
+        self.overlapping = (
+            section.nest.rank > 1 and section.nest.strategy == "map" and self.lanes > 1
+            and not (self.strided or self.counted or section.carried or section.stream)
+        )
+        """Whether rows may end with a vector of which some elements are computed twice."""
 
     def text(self) -> str:
         """The function."""
@@ -69,10 +78,12 @@ class VectorLoop:
             "  %last = sub i64 %rest, 1",
             *(self._mask() if self._masked() else []),
             *(self._last_places() if self.counted else []),
+            *(self._look(top.block) if self.overlapping else []),
             "  %some = icmp ult i64 %obegin, %oend",
             "  br i1 %some, label %row, label %done",
             "row:",
-            f"  %o = phi i64 [ %obegin, %{top.block} ], [ %o1, %row.end ]",
+            (f"  %o = phi i64 [ %obegin, %{'begin' if self.overlapping else top.block} ], "
+            "[ %o1, %row.end ]"),
             *(
                 line
                 for number, (value, _) in section.carried.items()
@@ -106,18 +117,20 @@ class VectorLoop:
         inside = self.section.bodies[2]
         vec = inside.block
         lines = ["vec:"]
+        more = ", [ {}, %back ]" if self.overlapping else ""
         lines.append(
             f"  %left.vectors = phi i64 [ %vectors, %{row_block} ], [ %left.next, %{vec} ], "
-            "[ 1, %tail.run ]"
+            f"[ 1, %tail.run ]{more.format(1)}"
         )
         lines.append(
             f"  %phase = phi i1 [ false, %{row_block} ], [ %phase, %{vec} ], [ true, %tail.run ]"
+            f"{more.format('true')}"
         )
         for k in self.moving:
             left = f"%tail{k}" if k in self.counted else f"%scratch{k}"
             lines.append(
                 f"  %q{k} = phi ptr [ %row{k}, %{row_block} ], [ %qn{k}, %{vec} ], "
-                f"[ {left}, %tail.run ]"
+                f"[ {left}, %tail.run ]{more.format(f'%back{k}')}"
             )
         for k in self.strided:
             step = self.section.inner[k]
@@ -149,9 +162,65 @@ class VectorLoop:
             "  %more.vectors = icmp ne i64 %left.next, 0",
             "  br i1 %more.vectors, label %vec, label %vec.end",
             "vec.end:",
-            "  br i1 %phase, label %tail.out, label %left",
+            f"  br i1 %phase, label %{'over' if self.overlapping else 'tail.out'}, label %left",
+            *(["over:", "  br i1 %again, label %row.end, label %tail.out"]
+              if self.overlapping else []),
         ]
         return lines
+
+    def _look(self, block: str) -> list[str]:
+        """Whether the last vector of a row may overlap the one before it: `%again`.
+
+        What is written has to lie apart from all that is read: before it, or after it.
+        """
+        lines = [
+            f"  %overlap = sub i64 {self.lanes}, %rest",
+            "  %row.count = sub i64 %oend, %obegin",
+            f"  %many.rows = icmp sge i64 %row.count, {_ROWS}",
+            "  %some.rest = icmp ne i64 %rest, 0",
+            "  %some.vectors = icmp ne i64 %vectors, 0",
+            "  %odd = and i1 %some.rest, %some.vectors",
+            "  %worth = and i1 %odd, %many.rows",
+            "  br i1 %worth, label %look, label %begin",
+            "look:",
+        ]
+        for k in self.moving:
+            first, last = f"%base{k}", f"%base{k}"
+            lines.append(f"  %base{k} = ptrtoint ptr {self.section.pointers[k]} to i64")
+            for d, length in enumerate(self.section.lengths):
+                name = f"{k}.{d}"
+                lines += [
+                    f"  %steps{name} = sub i64 {length}, 1",
+                    f"  %reach{name} = mul i64 %steps{name}, {self.section.outer[k][d]}",
+                    f"  %down{name} = call i64 @llvm.smin.i64(i64 %reach{name}, i64 0)",
+                    f"  %up{name} = call i64 @llvm.smax.i64(i64 %reach{name}, i64 0)",
+                    f"  %first{name} = add i64 {first}, %down{name}",
+                    f"  %last{name} = add i64 {last}, %up{name}",
+                ]
+                first, last = f"%first{name}", f"%last{name}"
+            lines += [
+                f"  %begin{k} = add i64 {first}, 0",
+                f"  %row.bytes{k} = mul i64 %iend, {self.sizes[k]}",
+                f"  %end{k} = add i64 {last}, %row.bytes{k}",
+            ]
+        for name in ("smin", "smax"):
+            self.section.module.declare(f"llvm.{name}.i64", "i64", ("i64", "i64"))
+        apart = "true"
+        for store in self.moving:
+            for load in self.moving:
+                if load < len(self.section.nest.loads) <= store:
+                    name = f"{store}.{load}"
+                    lines += [
+                        f"  %before{name} = icmp ule i64 %end{store}, %begin{load}",
+                        f"  %after{name} = icmp ule i64 %end{load}, %begin{store}",
+                        f"  %beside{name} = or i1 %before{name}, %after{name}",
+                        f"  %apart{name} = and i1 {apart}, %beside{name}",
+                    ]
+                    apart = f"%apart{name}"
+        return [
+            *lines, "  br label %begin", "begin:",
+            f"  %again = phi i1 [ false, %{block} ], [ {apart}, %look ]",
+        ]
 
     def _left_over(self) -> list[str]:
         """Copy left-over elements in, and results out."""
@@ -160,7 +229,9 @@ class VectorLoop:
         lines = [
             "left:",
             "  %any.rest = icmp ne i64 %rest, 0",
-            "  br i1 %any.rest, label %tail.in, label %row.end",
+            (f"  br i1 %any.rest, label %{'which' if self.overlapping else 'tail.in'}, "
+            "label %row.end"),
+            *(self._back() if self.overlapping else []),
             "tail.in:",
         ]
         if self._masked():
@@ -193,6 +264,16 @@ class VectorLoop:
             "  br i1 %more.out, label %out, label %row.end",
         ]
         return lines
+
+    def _back(self) -> list[str]:
+        """Begin the last vector so that it ends with its row."""
+        lines = ["which:", "  br i1 %again, label %back, label %tail.in", "back:"]
+        for k in self.moving:
+            lines += [
+                f"  %twice{k} = mul i64 %overlap, {-self.sizes[k]}",
+                f"  %back{k} = getelementptr i8, ptr %tail{k}, i64 %twice{k}",
+            ]
+        return [*lines, "  br label %vec"]
 
     def _masked(self) -> bool:
         """Whether left-over elements move by masked instructions."""

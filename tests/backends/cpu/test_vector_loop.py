@@ -1,0 +1,73 @@
+"""Rows whose last elements fill no vector: the last vector overlaps the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+
+LENGTHS = [1, 2, 7, 15, 16, 17, 30, 31, 32, 33, 40, 47, 63, 64, 65]
+
+
+def around(u: Any, v: Any) -> None:
+    """Reads beside where another array is written."""
+    v[1:-1, 1:-1] = u[:-2, 1:-1] + u[2:, 1:-1] - u[1:-1, :-2] * u[1:-1, 2:]
+
+
+def in_place(u: Any, v: Any) -> None:
+    """Reads what is written: no element may be computed twice."""
+    u[1:-1, 1:-1] = u[1:-1, 1:-1] * u[1:-1, 1:-1] + v[1:-1, 1:-1]
+
+
+def two(u: Any, v: Any) -> tuple[Any, Any]:
+    """Two results, one of another width, and a number of each row."""
+    kept = u[1:, 1:] * v[1:, :1]
+    return kept, kept != u[:-1, :-1]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", "complex128"])
+@pytest.mark.parametrize("function", [around, in_place, two])
+def test_every_length_of_a_row(function: Callable[..., Any], dtype: str) -> None:
+    """Bits are NumPy's; what lies around what is written stays."""
+    fused = fuser.fuse(function, fallback="error")
+    chance = np.random.default_rng(0)
+    for length in LENGTHS:
+        for turn in (lambda a: a, lambda a: a[::-1], lambda a: a[:5]):
+            start = (chance.standard_normal((2, 9, length + 2)) * 9).astype(dtype)
+            plain, own = start.copy(), start.copy()
+            wanted, found = function(*map(turn, plain)), fused(*map(turn, own))
+            np.testing.assert_array_equal(own, plain)
+            for one, other in zip(wanted or (), found or (), strict=True):
+                np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("shift", [-40, -1, 0, 1, 3, 40, 400])
+def test_arrays_that_share_memory(shift: int) -> None:
+    """What is written lies near what is read, or in the midst of it: as NumPy computes it."""
+    fused = fuser.fuse(lambda x, y, out: np.multiply(x[:, 1:], y[:, :-1], out=out))
+    for length in (17, 40, 47):
+        results = []
+        for function in (fused.__wrapped__, fused):
+            memory = np.random.default_rng(0).standard_normal(4000)
+            x, out = (
+                memory[at : at + 8 * 100].reshape(8, 100)[:, : length + more]
+                for at, more in ((1000, 1), (1000 + shift, 0))
+            )
+            function(x, x, out)
+            results.append(memory)
+        np.testing.assert_array_equal(*results)
+
+
+def test_threads_share_rows() -> None:
+    """Each thread's rows, and each part of long ones, end in such a vector."""
+    fused = fuser.fuse(around)
+    for shape in ((400, 131), (3, 300_001), (70, 9_999)):
+        u = np.random.default_rng(0).standard_normal(shape)
+        plain, own = u * 2.0, u * 2.0
+        around(u, plain)
+        fused(u, own)
+        np.testing.assert_array_equal(own, plain)
