@@ -27,8 +27,6 @@ HEADER = Path(__file__).with_name("host_cuda.h")
 #: No optimisation: most of the time is the compiler's. Exact arithmetic, as on the device.
 FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas",
          "-fsanitize=alignment")  # fmt: skip
-#: Undefined behaviour ends the process, but for conversions out of range, which CUDA defines.
-CHECKS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
 _ENTRY = re.compile(
     r"^(\w+_\d+_((?:split_|held_|long_)?(?:narrow|wide)))\(const __grid_constant__ (\w+) a\)",
@@ -115,15 +113,14 @@ def host_library(source: str, variant: Variant, checks: tuple[str, ...] = ()) ->
     digest = hashlib.sha256(repr((source, flags)).encode()).hexdigest()[:16]
     library = _folder() / f"{digest}.so"
     if not library.exists():
-        watched = checks == RACES  # compiled for a checker whose library is not linked
-        command = [str(find("cxx")), *flags, "-x", "c++", "-", "-fPIC", "-o"]
-        target = str(library.with_suffix(".o") if watched else library)
-        done = subprocess.run([*command, target, "-c" if watched else "-shared"],
-                              input=source, text=True, capture_output=True)  # fmt: skip
+        unit, compiler = library.with_suffix(".o"), str(find("cxx"))
+        command = [compiler, *flags, "-pipe", "-x", "c++", "-", "-fPIC", "-c", "-o", unit]
+        done = subprocess.run(command, input=source, text=True, capture_output=True)
         if done.returncode:
             raise CompileError("compile-failed", done.stderr)
-        if watched:
-            subprocess.run([str(find("cxx")), "-shared", target, "-o", str(library)], check=True)
+        # Not with all that a C++ program needs: that is most of the time.
+        needed = ("-lm", "-lc", "-lgcc", *(["-lubsan"] if "-fsanitize=undefined" in checks else []))
+        subprocess.run([compiler, "-shared", "-nostdlib", unit, *needed, "-o", library], check=True)
     return library
 
 
@@ -134,7 +131,7 @@ class HostDevice(CudaDevice):
     """
 
     def __init__(self, *checks: str) -> None:
-        """Compile with more flags, such as `CHECKS`."""
+        """Compile with more flags, such as `OPTIMISED`."""
         super().__init__()
         self.checks = checks
         self.multiprocessors = 1

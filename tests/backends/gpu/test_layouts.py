@@ -53,13 +53,6 @@ def check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_programs_mean_what_numpy_means(on: Any, name: str) -> None:
-    """In the variant that the plan chooses."""
-    on("gpu-layouts")
-    check(name)
-
-
-@pytest.mark.parametrize("name", ALL)
 def test_wide_indices_give_the_same(
     on: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
