@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -85,29 +86,54 @@ def reversed_and_strided(values: Array) -> Array:
     return wide[::-1][1::2]
 
 
-def flat_graph(case: Case) -> Graph:
-    """The operation on contiguous arrays."""
-    names = [f"x{k}" for k in range(len(case.dtypes))]
-    parameters = (f"{name}: {dtype}[n0]" for name, dtype in zip(names, case.dtypes, strict=True))
-    row = f"%0 = {case.op.name} {' '.join(names)} : {case.result}[n0]"
-    return parse(f"graph({', '.join(parameters)}):\n{row}\nreturn %0")
+def groups_of(cases: Iterable[Case], size: int) -> dict[str, tuple[Case, ...]]:
+    """Cases that can have the same operands, at most so many to a group, by the group's name."""
+    alike: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        own = case.op.name in ("power", "reciprocal")  # not all operands are legal
+        alike.setdefault((case.dtypes, case.op.name if own else ""), []).append(case)
+    groups = [
+        tuple(each[k::-(-len(each) // size)])  # neighbours of the table apart
+        for each in alike.values()
+        for k in range(-(-len(each) // size))
+    ]
+    return {f"{group[0]}..{group[-1].op.name}": group for group in groups}
 
 
-def layouts_graph(case: Case) -> Graph:
-    """The operation on flat arrays, on strided ones, and with one operand after another 0-d.
+def flat_graph(*cases: Case) -> Graph:
+    """Operations on the same contiguous arrays."""
+    dtypes = cases[0].dtypes
+    names = [f"x{k}" for k in range(len(dtypes))]
+    parameters = (f"{name}: {dtype}[n0]" for name, dtype in zip(names, dtypes, strict=True))
+    rows = [
+        f"%{place} = {case.op.name} {' '.join(names)} : {case.result}[n0]"
+        for place, case in enumerate(cases)
+    ]
+    return _graph(parameters, rows)
+
+
+def layouts_graph(*cases: Case) -> Graph:
+    """Operations on flat arrays, on strided ones, and with one operand after another 0-d.
 
     Its parameters are all operands flat, then all strided, then all 0-d.
     """
-    arity = len(case.dtypes)
+    dtypes = cases[0].dtypes
+    arity = len(dtypes)
     parameters = [
         f"x{arity * kind + k}: {dtype}[{length}]"
         for kind, length in enumerate(("n0", "n1", ""))
-        for k, dtype in enumerate(case.dtypes)
+        for k, dtype in enumerate(dtypes)
     ]
+    steps = product(cases, _chosen_parameters(arity))
     rows = [
         f"%{place} = {case.op.name} {' '.join(f'x{k}' for k in chosen)} : {case.result}[{length}]"
-        for place, (chosen, length) in enumerate(_chosen_parameters(arity))
+        for place, (case, (chosen, length)) in enumerate(steps)
     ]
+    return _graph(parameters, rows)
+
+
+def _graph(parameters: Iterable[str], rows: Sequence[str]) -> Graph:
+    """The graph whose results are all of its rows."""
     last = ", ".join(f"%{place}" for place in range(len(rows)))
     return parse("\n".join([f"graph({', '.join(parameters)}):", *rows, f"return {last}"]))
 

@@ -21,6 +21,7 @@ from tests.backends.cases import (
     Case,
     assert_means,
     flat_graph,
+    groups_of,
     layouts_arguments,
     layouts_graph,
     layouts_operands,
@@ -42,14 +43,14 @@ CONSTANTS = {
 
 #: Rows of one float16 operand whose references are quick enough for all its values.
 SLOW_REFERENCES = ("erf", "erfc", "lgamma")
-HALF_ROWS = [
-    case for case in CASES if case.dtypes == ("float16",) and case.op.name not in SLOW_REFERENCES
-]
+_HALVES = [case for case in CASES if case.dtypes == ("float16",)]
+HALF_ROWS = groups_of([case for case in _HALVES if case.op.name not in SLOW_REFERENCES], 8)
+#: The whole table: a kernel has several rows.
+GROUPS = groups_of(CASES, 8)
 #: Rules look at a dtype's kind and not at its size, so one or two sizes of a kind will do.
 RULE_DTYPES = ("bool", "int16", "int64", "uint8", "float16", "float32", "float64")
 BINARY = [case for case in CASES if case.op.arity == 2 and case.dtypes[0] in RULE_DTYPES]
 BINARY = [case for case in BINARY if case.op.shared]
-CASTS = [pair for pair in product(DTYPES, DTYPES) if pair[0] != pair[1]]
 ALL_HALVES = np.arange(2**16, dtype=np.uint16).view(np.float16)
 
 
@@ -86,10 +87,11 @@ def constants_graph(case: Case) -> tuple[Graph, list[tuple[int, Any]]]:
     return Graph((Parameter("x0", dtype, shape),), tuple(outputs)), uses
 
 
-def cast_graph(source: str, target: str) -> Graph:
-    """A conversion of one array."""
-    row = f"%0 = cast{{{target}}} x0 : {target}[n0]"
-    return parse(f"graph(x0: {source}[n0]):\n{row}\nreturn %0")
+def cast_graph(source: str, targets: Sequence[str]) -> Graph:
+    """Conversions of one array."""
+    rows = [f"%{k} = cast{{{name}}} x0 : {name}[n0]" for k, name in enumerate(targets)]
+    last = ", ".join(f"%{k}" for k in range(len(rows)))
+    return parse("\n".join([f"graph(x0: {source}[n0]):", *rows, f"return {last}"]))
 
 
 def open_to_interpretation(values: Array, target: str) -> Array:
@@ -129,24 +131,28 @@ class FusionSuite:
 
     # -- the op table -----------------------------------------------------------------------
 
-    @pytest.mark.parametrize("case", CASES, ids=str)
-    def test_every_op_means_what_numpy_means(self, case: Case) -> None:
+    @pytest.mark.parametrize("group", GROUPS)
+    def test_every_op_means_what_numpy_means(self, group: str) -> None:
         """Every pairing of edge values agrees within the row's ulp, in every layout and length."""
-        operands = legal_operands(case)
+        cases = GROUPS[group]
+        operands = legal_operands(cases[0])
         arguments = [self.to_device(values) for values in operands]
-        graph = flat_graph(case)
+        graph, each = flat_graph(*cases), 1
         if self.all_layouts:
-            graph = layouts_graph(case)
+            graph = layouts_graph(*cases)
             wanted = layouts_operands(operands)
+            each = len(wanted)
             outputs = self.launch(graph, layouts_arguments(arguments))
-            for place, (got, used) in enumerate(zip(outputs, wanted, strict=True)):
+            pairs = product(cases, enumerate(wanted))
+            for got, (case, (place, used)) in zip(outputs, pairs, strict=True):
                 assert_means(case, got, used, f"output {place}")
         for length in (*SHORT_LENGTHS, operands[0].size):
             rest = layouts_arguments(arguments)[len(operands) :] if self.all_layouts else []
             flat = [values[values.size - length :] for values in arguments]
-            got, *_ = self.launch(graph, [*flat, *rest])
+            found = self.launch(graph, [*flat, *rest])[::each]
             used = [values[values.size - length :] for values in operands]
-            assert_means(case, got, used, f"length {length}")
+            for got, case in zip(found, cases, strict=True):
+                assert_means(case, got, used, f"length {length}")
 
     @pytest.mark.parametrize("case", BINARY, ids=str)
     def test_constant_operands_are_like_any_other(self, case: Case) -> None:
@@ -209,27 +215,23 @@ class FusionSuite:
 
     # -- conversions ------------------------------------------------------------------------
 
-    @pytest.mark.parametrize(("source", "target"), CASTS)
-    def test_every_dtype_converts_to_every_other(self, source: str, target: str) -> None:
-        """In range values agree; what is out of an integer's range only must not trap."""
-        (values,) = edge_cases((source,))
-        (got,) = self.launch(cast_graph(source, target), [self.to_device(values)])
-        keep = ~open_to_interpretation(values, target)
-        with np.errstate(all="ignore"):
-            want = values.astype(target)
-        np.testing.assert_array_equal(got[keep], want[keep], strict=True)
-        if np.dtype(target).kind == "f":
-            number = ~np.isnan(want)
-            np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]))
+    @pytest.mark.parametrize("source", DTYPES)
+    def test_every_dtype_converts_to_every_other(self, source: str) -> None:
+        """In range values agree; what is out of an integer's range only must not trap.
 
-    @pytest.mark.parametrize("target", [name for name in DTYPES if name != "float16"])
-    def test_every_half_converts(self, target: str) -> None:
-        """All 65,536 float16 values convert as NumPy converts them."""
-        keep = ~open_to_interpretation(ALL_HALVES, target)
-        (got,) = self.launch(cast_graph("float16", target), [self.to_device(ALL_HALVES)])
-        with np.errstate(all="ignore"):
-            want = ALL_HALVES.astype(target)
-        np.testing.assert_array_equal(got[keep], want[keep], strict=True)
+        Of float16 these are all 65,536 values.
+        """
+        values = ALL_HALVES if source == "float16" else edge_cases((source,))[0]
+        targets = [name for name in DTYPES if name != source]
+        found = self.launch(cast_graph(source, targets), [self.to_device(values)])
+        for got, target in zip(found, targets, strict=True):
+            keep = ~open_to_interpretation(values, target)
+            with np.errstate(all="ignore"):
+                want = values.astype(target)
+            np.testing.assert_array_equal(got[keep], want[keep], strict=True)
+            if np.dtype(target).kind == "f":
+                number = ~np.isnan(want)
+                np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]))
 
     @pytest.mark.parametrize("source", ["float32", "float64"])
     def test_rounding_to_half_is_one_rounding(self, source: str) -> None:
@@ -238,25 +240,28 @@ class FusionSuite:
         with np.errstate(all="ignore"):
             values = np.append(halfway_points().astype(source), np.frombuffer(random, source))
             want = values.astype(np.float16)
-        (got,) = self.launch(cast_graph(source, "float16"), [self.to_device(values)])
+        (got,) = self.launch(cast_graph(source, ["float16"]), [self.to_device(values)])
         same = got.view(np.uint16) == want.view(np.uint16)
         assert (same | (np.isnan(got) & np.isnan(values))).all()
 
-    @pytest.mark.parametrize("case", HALF_ROWS, ids=str)
-    def test_every_half_through_every_row(self, case: Case) -> None:
+    @pytest.mark.parametrize("group", HALF_ROWS)
+    def test_every_half_through_every_row(self, group: str) -> None:
         """All 65,536 values: exact rows give NumPy's numbers, others are rounded once."""
-        (got,) = self.launch(flat_graph(case), [self.to_device(ALL_HALVES)])
-        assert_means(case, got, [ALL_HALVES])
+        cases = HALF_ROWS[group]
+        found = self.launch(flat_graph(*cases), [self.to_device(ALL_HALVES)])
+        for got, case in zip(found, cases, strict=True):
+            assert_means(case, got, [ALL_HALVES])
 
-    @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
-    def test_half_arithmetic_rounds_after_every_operation(self, name: str) -> None:
+    def test_half_arithmetic_rounds_after_every_operation(self) -> None:
         """All 65,536 values beside seven shuffles of them give NumPy's bits."""
-        case = Case(TABLE[name], ("float16", "float16"))
+        names = ("add", "subtract", "multiply", "divide")
+        cases = [Case(TABLE[name], ("float16", "float16")) for name in names]
         random = np.random.default_rng(0)
         right = np.concatenate([random.permutation(ALL_HALVES) for _ in range(7)])
         operands = (np.tile(ALL_HALVES, 7), right)
-        (got,) = self.launch(flat_graph(case), [self.to_device(values) for values in operands])
-        assert_means(case, got, operands)
+        found = self.launch(flat_graph(*cases), [self.to_device(values) for values in operands])
+        for got, case in zip(found, cases, strict=True):
+            assert_means(case, got, operands)
 
     # -- errors and results of several values ------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The op table on every backend, and that the table is whole."""
+"""The op table on the CPU backend; gpu/test_gpu_device.py has it on a device."""
 
 from __future__ import annotations
 
@@ -29,9 +29,3 @@ class TestCPUBaselineFusion(FusionSuite):
     backend = "cpu-baseline"
     all_layouts = False
     test_constant_operands_are_like_any_other = None  # rules do not know the processor
-
-
-class TestGPUFusion(FusionSuite):
-    """The GPU backend, where there is a device."""
-
-    backend = "gpu"
