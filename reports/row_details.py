@@ -10,10 +10,10 @@ import json
 from typing import Any
 
 from fuser.reports.analysis import Analysis, Row
-from fuser.reports.detail_tables import reproduce_command
 from fuser.reports.display import anchor_of
 from fuser.reports.record_details import MachineLoad
 from fuser.reports.statistics import block_seconds
+from fuser.reports.tables import reproduce_command
 
 MOST_SAMPLES = 240
 """Of one row; of more, every so-many-th is drawn."""

@@ -83,8 +83,7 @@ LAYERS = {
         statistics: statistics verdicts ceilings scaling labels plots.style plots.marks
         analysis: analysis device
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables
-            chunks compare_tables comparison_output coverage_table detail_tables fresh_into
-            side_by_side traffic_tables whole_programs collection
+            chunks comparison_output side_by_side whole_programs collection
         page: answers display headline evidence row_details plots.* sections page history_page
     """,
 }

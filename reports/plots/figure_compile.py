@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
-from fuser.reports.detail_tables import fitted_growth
 from fuser.reports.plots.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
 from fuser.reports.plots.style import (
     INK,
@@ -24,6 +23,7 @@ from fuser.reports.plots.style import (
     text_box,
 )
 from fuser.reports.scaling import Growth
+from fuser.reports.tables import fitted_growth
 
 STAGE_COLORS = {
     "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",

@@ -16,7 +16,7 @@ from fuser.reports.plots.marks import (
     workload_axis,
 )
 from fuser.reports.plots.style import Layout, figure_of, log_ticks, panels
-from fuser.reports.traffic_tables import largest_cells
+from fuser.reports.tables import largest_cells
 
 SHOWN_KINDS = ("eager", "unfused", "fused")
 LEAST_ELEMENTS = 1024

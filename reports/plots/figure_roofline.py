@@ -29,7 +29,7 @@ from fuser.reports.plots.style import (
     rate_text,
     text_box,
 )
-from fuser.reports.traffic_tables import arithmetic_roof, largest_cells
+from fuser.reports.tables import arithmetic_roof, largest_cells
 
 NAME_SIZE_PT = 8.0
 LETTER_WIDTH = 0.6

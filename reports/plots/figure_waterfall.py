@@ -21,7 +21,7 @@ from fuser.reports.plots.style import (
     seconds_text,
     text_box,
 )
-from fuser.reports.traffic_tables import largest_cells
+from fuser.reports.tables import largest_cells
 
 MOST_WORKLOADS = 10
 MOST_ARRAYS = 5

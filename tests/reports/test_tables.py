@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuser.reports import detail_tables, tables
+from fuser.reports import tables
 from fuser.reports.analysis import Analysis, analyse
 from fuser.reports.collection import COMPARED, TABLES, collect
-from fuser.reports.record import Record, Run
+from fuser.reports.comparison import compare_records
+from fuser.reports.record import Record, Run, Samples, Variant
 from tests.reports import synthetic
 
 
@@ -248,16 +249,16 @@ def test_every_table_of_an_empty_record_is_empty(name: str) -> None:
 
 def test_traffic_is_the_ledgers(quiet: Analysis) -> None:
     """Bytes as counted, the saving and the distance to the floor."""
-    row = row_of(detail_tables.traffic_table(quiet), cell="laplacian_2d-float32-16777216")
+    row = row_of(tables.traffic_table(quiet), cell="laplacian_2d-float32-16777216")
     assert row["unfused_bytes"] == 13 * 4 << 24
     assert row["saving"] == pytest.approx(13 / 3)
     assert row["least_share"] == pytest.approx(2 / 3)
-    assert "sort_rows" not in set(detail_tables.traffic_table(quiet)["workload"])
+    assert "sort_rows" not in set(tables.traffic_table(quiet)["workload"])
 
 
 def test_break_even_takes_every_size_of_a_workload(quiet: Analysis) -> None:
     """Sweep and preset sizes together; eager is the baseline; a slow start has a crossing."""
-    table = detail_tables.break_even_table(quiet)
+    table = tables.break_even_table(quiet)
     assert set(table["workload"]) == {"axpy", "gelu_bias", "silu_mul"}
     assert row_of(table, workload="axpy", variant="eager")["note"] == "the baseline"
     fused = row_of(table, workload="axpy", variant="fused")
@@ -272,7 +273,7 @@ def test_break_even_leaves_other_axes_out() -> None:
         replace(cell, id=f"{cell.id}-hidden{hidden}", axes={"hidden": hidden})
         for cell in record.cells for hidden in (64, 1000)
     ]  # fmt: skip
-    assert not len(detail_tables.break_even_table(analyse(replace(record, cells=cells))))
+    assert not len(tables.break_even_table(analyse(replace(record, cells=cells))))
 
 
 def test_break_even_finds_a_crossing() -> None:
@@ -296,14 +297,14 @@ def test_break_even_finds_a_crossing() -> None:
             runs.append(replace(run, samples=samples))
         changed.append(replace(cell, runs=runs))
     analysis = analyse(replace(record, cells=changed, ceilings=()))
-    row = row_of(detail_tables.break_even_table(analysis), variant="fused")
+    row = row_of(tables.break_even_table(analysis), variant="fused")
     # Interpolated between 100 and 10,000 elements: within a factor of the true size.
     assert crossing / 1.5 < row["crossing_elements"] < crossing * 1.5
 
 
 def test_compile_stages_and_the_rest_add_up(quiet: Analysis) -> None:
     """The first call is its stages and what no stage accounts for."""
-    table = detail_tables.compile_table(quiet)
+    table = tables.compile_table(quiet)
     stages = [f"{name}_s" for name in synthetic.STAGES]
     whole = table[[*stages, "other_s"]].sum(axis=1)
     assert np.allclose(whole, table["first_call_s"])
@@ -312,14 +313,14 @@ def test_compile_stages_and_the_rest_add_up(quiet: Analysis) -> None:
 
 def test_growth_is_fitted_by_stage(quiet: Analysis) -> None:
     """The exponents that were put in."""
-    fits = detail_tables.fitted_growth(detail_tables.scaling_table(quiet))
+    fits = tables.fitted_growth(tables.scaling_table(quiet))
     assert fits["llvm"].exponent == pytest.approx(0.9)
     assert fits["emit"].exponent == pytest.approx(1.0)
 
 
 def test_noise_has_a_row_for_each_pair(quiet: Analysis) -> None:
     """A/A ratios near 1, and a floor to match."""
-    table = detail_tables.noise_table(quiet)
+    table = tables.noise_table(quiet)
     assert len(table) == len(quiet.record.cells)
     assert np.allclose(table["ratio"], 1, atol=1e-3)
     assert quiet.floor is not None
@@ -328,7 +329,7 @@ def test_noise_has_a_row_for_each_pair(quiet: Analysis) -> None:
 
 def test_each_row_has_its_command(quiet: Analysis) -> None:
     """What measures the row again."""
-    table = detail_tables.samples_table(quiet)
+    table = tables.samples_table(quiet)
     assert table["reproduce"].iloc[0] == "fuser-bench run add-float32-4096 --seed 1"
 
 
@@ -340,3 +341,154 @@ def test_csv_files_read_back(quiet: Analysis, tmp_path: Path) -> None:
     read = pd.read_csv(tmp_path / "runs.csv")
     assert list(read.columns) == list(collection.tables["runs"].columns)
     assert np.allclose(read["speedup"], collection.tables["runs"]["speedup"], equal_nan=True)
+
+
+MOVING = [each for each in synthetic.WORKLOADS if each.name in ("axpy", "gelu_bias")]
+
+
+@pytest.fixture(scope="module")
+def moving() -> Analysis:
+    """Two workloads, one of which stores an array between kernels."""
+    return analyse(synthetic.record(processes=2, blocks=2, workloads=MOVING))
+
+
+def test_what_crosses_adds_up_to_the_planned_bytes(moving: Analysis) -> None:
+    """Largest first in each cell; the cost is the bytes at the speed of a copy."""
+    table = tables.boundaries_table(moving)
+    assert set(table["workload"]) == {"gelu_bias"}
+    for cell in moving.record.cells:
+        book = cell.ledger
+        moved = table.loc[table["cell"] == cell.id, "moved_bytes"].sum()
+        assert book.least_bytes is not None
+        assert book.least_bytes + moved == book.planned_bytes
+    first = table.iloc[0]
+    assert first["kind"] == "stored"
+    assert first["kernels"] == "0 → 1, 2"
+    assert table.iloc[1]["kernels"] == "argument → 0, 1"
+    assert first["moved_bytes"] / first["cost_s"] == pytest.approx(60e9, rel=0.1)
+
+
+def test_a_cost_is_estimated_where_no_copy_was_timed_in_the_cache_level() -> None:
+    """At the speed of the copy with the nearest working set; without any, not at all."""
+    few = [each for each in synthetic.WORKLOADS if each.name == "gelu_bias"]
+    made = synthetic.record(processes=1, blocks=2, workloads=few)
+    near = [each for each in made.ceilings if each.working_set_bytes == 1 << 14]
+    table = tables.boundaries_table(analyse(replace(made, ceilings=near)))
+    assert (table["cost_s"] > 0).all()
+    table = tables.boundaries_table(analyse(replace(made, ceilings=())))
+    assert table["cost_s"].isna().all()
+
+
+def test_memory_is_results_and_temporaries(moving: Analysis) -> None:
+    """The fused calls hold their result alone."""
+    table = tables.memory_table(moving)
+    fused = table[table["kind"] == "fused"]
+    assert (fused["temporary_bytes"] == 0).all()
+    assert (fused["per_element"] == 4).all()
+    assert (table.loc[table["kind"] == "eager", "temporary_bytes"] > 0).all()
+
+
+def test_roofs_are_memory_at_low_and_arithmetic_at_high_intensity(moving: Analysis) -> None:
+    """Operations over time stay below the lower of the two."""
+    table = tables.roofline_table(moving)
+    assert np.allclose(table["intensity"], table["operations"] / table["moved_bytes"])
+    axpy = table[(table["workload"] == "axpy") & (table["elements"] == 1 << 24)]
+    assert set(axpy["limit"]) == {"memory"}
+    few = [replace(each, seconds=[10.0]) for each in moving.record.arithmetic]
+    slow = analyse(replace(moving.record, arithmetic=few))
+    assert set(tables.roofline_table(slow)["limit"]) == {"arithmetic"}
+
+
+def test_cells_are_counted_by_proof() -> None:
+    """Two dtypes and three layouts each: every cell is in exactly one column."""
+    analysis = analyse(synthetic.record(processes=2, blocks=2, workloads=synthetic.WORKLOADS[:1]))
+    table = tables.proofs_table(analysis)
+    assert list(table["operation"]) == ["add", "multiply", "exp"]
+    assert (table[["timed", "verified", "never"]].sum(axis=1) == 6).all()
+    assert set(table["dtypes_timed"]) == {"float32"}
+    assert set(table["layouts_timed"]) == {"contiguous"}
+
+
+def test_many_workloads_are_shortened() -> None:
+    """Four names, and how many more."""
+    made = synthetic.record(processes=2, blocks=2, workloads=synthetic.WORKLOADS[:1])
+    cell = replace(made.coverage[0], by=[f"w{k}" for k in range(6)])
+    table = tables.coverage_table(analyse(replace(made, coverage=[cell])))
+    assert table.iloc[0]["by"] == "w0, w1, w2, w3 and 2 more"
+    assert table.iloc[0]["workloads"] == 6
+
+
+def _faster(run: Run, name: str, factor: float) -> Run:
+    seconds = [each / factor for each in run.samples.seconds]
+    samples = replace(run.samples, seconds=seconds)
+    return replace(run, variant=name, samples=samples)
+
+
+def _with_into() -> Record:
+    """The synthetic record, whose large cells have both `into` variants as well."""
+    record = synthetic.record()
+    cells = []
+    for cell in record.cells:
+        runs = list(cell.runs)
+        named = {run.variant: run for run in runs}
+        if cell.size == "L" and cell.workload == "axpy":
+            runs.append(_faster(named["eager"], "eager_into", 1.5))
+            runs.append(_faster(named["fused"], "fused_into", 1.0))
+        elif cell.size == "L":
+            runs.append(Run("eager_into", "not_run", "no out=", samples=Samples()))
+        cells.append(replace(cell, runs=runs))
+    into = [Variant("eager_into", "into"), Variant("fused_into", "into")]
+    return replace(record, cells=cells, variants=[*record.variants, *into])
+
+
+def test_both_ratios_stand_side_by_side() -> None:
+    """What the memory's cost hid or made is seen."""
+    table = tables.fresh_into_table(analyse(_with_into())).set_index("cell")
+    line = table.loc["axpy-float32-16777216"]
+    assert line["into_ratio"] == pytest.approx(line["fresh_ratio"] / 1.5)
+    assert line["eager_s"] == pytest.approx(1.5 * line["eager_into_s"])
+    assert line["note"] == ""
+    others = table.drop("axpy-float32-16777216")
+    assert others["into_ratio"].isna().all()
+    assert (others["note"] == "eager_into: no out=").all()
+
+
+def test_small_cells_have_no_row_and_summaries_are_of_new_arrays() -> None:
+    """A cell without such a run is not called "not run"; no mean mixes both."""
+    analysis = analyse(_with_into())
+    small = [row for row in analysis.rows if row.cell.size == "S"]
+    assert not any(row.variant.kind == "into" for row in small)
+    assert not tables.summary_table(analysis)["variant"].str.contains("into").any()
+
+
+FEW = synthetic.WORKLOADS[1:2]
+
+
+def test_times_are_sorted_from_slower_to_faster() -> None:
+    """Every timed row with its interval; peers are there and do not decide."""
+    found = compare_records(synthetic.base(FEW), synthetic.record(workloads=FEW))
+    table = tables.times_table(found)
+    assert list(table["ratio"]) == sorted(table["ratio"], reverse=True)
+    fused = table[table["variant"] == "fused"]
+    assert (fused["ratio"] < 0.85).all()
+    assert set(fused["verdict"]) == {"faster"}
+    assert len(table) == len(found.timed)
+
+
+def test_counts_are_wrong_and_missing_rows_too() -> None:
+    """Each finding with its cell, variant and both sides."""
+    base = synthetic.record(workloads=FEW)
+    cells = list(base.cells)
+    runs = [
+        replace(run, status="wrong", reason="off by one") if run.variant == "fused" else
+        replace(run, kernels=9) for run in cells[0].runs if run.variant != "unfused"
+    ]  # fmt: skip
+    cells[0] = replace(cells[0], runs=runs)
+    table = tables.counts_table(compare_records(base, replace(base, cells=cells)))
+    assert {"wrong", "missing"} <= set(table["finding"])
+    assert "off by one" in set(table["head"])
+
+
+def test_without_a_base_there_are_no_rows() -> None:
+    """The columns stay, so that figures and page need no special case."""
+    assert not len(tables.times_table(None)) + len(tables.counts_table(None))
