@@ -37,6 +37,7 @@ from fuser.element_loops.code import (
     has_loops,
 )
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
+from fuser.element_loops.row_blocks import blocked
 
 #: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
 #: how many are so few that nobody counts.
@@ -107,7 +108,8 @@ class _Emitter:
     def text(self) -> str:
         """The function that does the work."""
         given = self._take_numbers()
-        self._statements(self.code.body)
+        by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
+        self._statements(blocked(self.code.body, self.code.arrays, by_rows))
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)
@@ -242,7 +244,7 @@ class _Emitter:
         if (count := _iterations(one)) is not None and count <= _FEW:
             self._counted(one, stop, step, up, None)
             return
-        if has_loops(one.body):
+        if has_loops(one.body) and not one.short:
             outer = b.label("outer")
             self._start(outer)
             self._counted(one, stop, step, up, outer)

@@ -360,12 +360,28 @@ class _Whole:
             self._lengths[pair] = self.terms.new(0, GIVEN, Length(*pair))
         return self._lengths[pair]
 
+    def _oldest(self, one: Expression) -> Expression:
+        """The first length that is known to be as long, so that loops of equal ranges tell."""
+        if not isinstance(one, Length):
+            return one
+        for pair, other in self._lengths.items():
+            gap = self._length(one).plus(other, -1)
+            if all(self.terms.follows(gap.times(sign), self._now) for sign in (1, -1)):
+                return Length(*pair)
+        return one
+
     # -- statements -----------------------------------------------------------------------------
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """Statements that look at no index that is known to lie within."""
-        found = (each if self.state is None else self._statement(each) for each in body)
-        return tuple(each for each in found if each != Check(TRUE))
+        found: list[Statement] = []
+        for each in body:
+            one = each if self.state is None else self._statement(each)
+            if isinstance(one, If) and isinstance(one.test, Constant):
+                found += one.then if one.test.value else one.other
+            elif one != Check(TRUE):
+                found.append(one)
+        return tuple(found)
 
     def _statement(self, one: Statement) -> Statement:
         """One of them."""
@@ -374,15 +390,15 @@ class _Whole:
             if one.value.dtype == "int64":
                 self._now.values[one.slot] = self._sum(one.value)
             elif one.value.dtype == "bool":
-                self._now.truths[one.slot] = (
-                    self._facts_if(one.value, True), self._facts_if(one.value, False)
-                )  # fmt: skip
+                self._now.truths[one.slot] = self._case(one.value, True), self._case(
+                    one.value, False
+                )
             return Set(one.slot, value)
         if isinstance(one, Store):
             indices, checked = self._indices(one)
             return Store(one.array, indices, self._expression(one.value), checked)
         if isinstance(one, Check):
-            if self._holds(one.test, True):
+            if self._asked_for(one.test):
                 return Check(TRUE)
             test = self._expression(one.test)
             self._assume(one.test, True)
@@ -404,7 +420,12 @@ class _Whole:
         return self._for(one) if isinstance(one, For) else self._repeat(one)
 
     def _if(self, one: If) -> If:
-        """Two branches."""
+        """Two branches, of which one may be known to be taken."""
+        for holds, body in ((True, one.then), (False, one.other)):
+            if self._holds(one.test, holds):
+                self._assume(one.test, holds)
+                way = self.statements(body)
+                return If(Constant("bool", holds), way, way)
         test, before = self._expression(one.test), self._now
         ends, ways = [], []
         for holds, body in ((True, one.then), (False, one.other)):
@@ -420,7 +441,7 @@ class _Whole:
 
     def _for(self, one: For) -> For:
         """A loop over integers."""
-        start, stop = self._expression(one.start), self._expression(one.stop)
+        start, stop = self._expression(one.start), self._expression(self._oldest(one.stop))
         step = one.step if isinstance(one.step, int) else self._expression(one.step)
         first, end = self._sum(one.start), self._sum(one.stop)
         sign = -1 if isinstance(one.step, int) and one.step < 0 else 1
@@ -639,11 +660,24 @@ class _Whole:
                 return False
             if left.rest < -_LARGE or any(abs(f) > _FACTOR for _, f in left.factors):
                 return False
+            codes = [self.terms.codes[term] for term, _ in left.factors]
+            if left.rest < SHORT and all(f < 0 for _, f in left.factors) and all(
+                isinstance(code, Length) for code in codes
+            ):  # arrays so short that their loops are nothing
+                return False
             if left not in self.conditions:
                 wanted[left] = Operation("greater_equal", "bool", (self._code(left), _ZERO))
         self.conditions.update(wanted)
         self._now.learn(wanted)
         return True
+
+    def _asked_for(self, test: Expression) -> bool:
+        """As `_asked`, for a condition that has to hold."""
+        if self._holds(test, True):
+            return True
+        if not isinstance(test, Operation) or test.name == "not_equal" or self._gap(test) is None:
+            return False
+        return self._asked(*(self._facts_if(test, True) or ()))
 
     def _code(self, one: Sum) -> Expression:
         """A sum of what is known before all loops; terms have 41 bits at most."""
@@ -672,6 +706,11 @@ class _Whole:
                 found = self._divided(one, plain, args)
                 if found is not None:
                     return found
+            elif plain in ("minimum", "maximum"):
+                sums = [self._sum(arg) for arg in one.args]
+                made = self._extreme(1 if plain == "minimum" else -1, *sums)
+                if made in sums:
+                    return args[sums.index(made)]
         return one if (name, args) == (one.name, one.args) else changed(one, name=name, args=args)
 
     def _fits(self, one: Operation) -> bool:
@@ -788,18 +827,27 @@ class _Whole:
         return 64
 
     def _extreme(self, sign: int, x: Sum, y: Sum) -> Sum:
-        """The smaller (1) or the larger (-1) of two."""
+        """The smaller (1) or the larger (-1) of two; that a length is no small number is asked."""
         follows, now = self.terms.follows, self._now
-        gap = y.plus(x, -1).times(sign)
-        if follows(gap, now):
-            return x
-        if follows(gap.times(-1), now):
-            return y
+        ways = ((y.plus(x, -1).times(sign), x), (x.plus(y, -1).times(sign), y))
+        for gap, found in ways:
+            if follows(gap, now):
+                return found
+        for gap, found in ways:
+            if self._is_usual(gap) and self._asked(gap):
+                return found
         new = self.terms.new()
         now.learn((x.plus(new, -1).times(sign), y.plus(new, -1).times(sign)))
         if sign == 1 and follows(x, now) and follows(y, now):
             now.learn((new,))
         return new
+
+    def _is_usual(self, one: Sum) -> bool:
+        """Whether that a sum is not negative says that a length is at least a small number."""
+        if len(one.factors) != 1 or not -_FACTOR <= one.rest <= 0:
+            return False
+        ((term, factor),) = one.factors
+        return factor == 1 and isinstance(self.terms.codes.get(term), Length)
 
     def _chosen(self, one: Operation) -> Sum:
         """One of two."""
@@ -862,6 +910,10 @@ class _Whole:
         gap = gap if name.startswith("less") else gap.times(-1)
         return (gap if name.endswith("equal") else gap.more(-1),)
 
+    def _case(self, test: Expression, holds: bool) -> Facts | None:
+        """As `_facts_if`, once more is asked of whether it can be."""
+        return None if self._holds(test, not holds) else self._facts_if(test, holds)
+
     def _gap(self, test: Operation) -> Sum | None:
         """How much larger the second of two integers that are compared is; None for others."""
         if test.name not in _OPPOSITE or any(arg.dtype != "int64" for arg in test.args):
@@ -873,6 +925,9 @@ class _Whole:
         """Whether a condition is known to hold, or not to."""
         if isinstance(test, Constant):
             return bool(test.value) == holds
+        if isinstance(test, Get):
+            found = self._now.truths.get(test.slot)
+            return found is not None and found[1 if holds else 0] is None
         if not isinstance(test, Operation):
             return False
         if test.name == "logical_not":

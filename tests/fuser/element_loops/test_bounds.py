@@ -18,6 +18,7 @@ SURE = {
     "    i += 1",
     "congruences": "for i in range(len(x)):\n    m = (1103515245 * m + 12345) % 2147483648\n"
     "    x[i] = m",
+    "slices": "for i in range(1, len(x)):\n    y[1:-1] += y[2:] + x[i] * y[:-2]",
     "guarded": "for i in range(-3, n):\n    if 0 <= i - m < len(x):\n        x[i - m] = 1",
     "counted": "c = 0\nfor i in range(len(x)):\n    if x[i] > 0:\n        y[c] = i\n        c += 1",
     "from the end": "for i in range(len(x)):\n    x[i] = x[i - 1]",

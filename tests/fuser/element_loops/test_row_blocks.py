@@ -1,0 +1,86 @@
+"""Loops over columns by blocks of rows: where that is the same, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.element_loops.code import For, everything
+from fuser.element_loops.row_blocks import blocked
+from fuser.element_loops.translate import translated
+from tests.fuser.element_loops.random_programs import same
+
+_INSIDE = "for j in range(1, a.shape[1]):\n    for i in range(a.shape[0]):\n        "
+BLOCKED = {
+    "recurrence": _INSIDE + "a[i, j] += 0.5 * a[i, j - 1]",
+    "slices": "for j in range(1, a.shape[1]):\n    a[:, j] = a[:, j] - c * a[:, j - 1]",
+    "backwards": "for j in range(a.shape[1] - 2, -1, -1):\n"
+    "    a[:, j] += b[:, j + 1] * a[:, j + 1]",
+    "two": "for j in range(1, a.shape[1]):\n    a[:, j] += a[:, j - 1]\n"
+    "    t = c * j\n    b[:, j] = t * a[:, j]",
+    "other rows are read only": _INSIDE + "a[i, j] = b[i - 1, j] + a[i, j - 1]",
+}
+AS_THEY_STAND = {
+    "along rows": "for i in range(a.shape[0]):\n    for j in range(a.shape[1]):\n"
+    "        a[i, j] += 1.0",
+    "the row above": _INSIDE + "a[i, j] = a[i - 1, j] + 1.0",
+    "the last row": _INSIDE + "a[i, j] = a[-1, j] + 1.0",
+    "a sum": "s = 0.0\n" + _INSIDE + "s += a[i, j]",
+    "a number that is carried": "for j in range(1, a.shape[1]):\n    c = c * 0.5\n"
+    "    a[:, j] = c",
+    "a number of the last row": _INSIDE + "t = a[i, j]\n    b[:, j] = t",
+    "a condition": _INSIDE + "if a[i, j] > 0:\n            a[i, j] = 0.0",
+    "an element of what is written": "for j in range(1, a.shape[1]):\n    t = a[0, j]\n"
+    "    a[:, j] = t",
+    "triangles": "for j in range(1, a.shape[1]):\n    for i in range(j):\n        a[i, j] = 1.0",
+}
+_NAMES = (("a", "float64[2]"), ("b", "float64[2]"), ("c", "pyfloat"))
+
+
+def _blocks(source: str, by_rows: bool = True) -> int:
+    """How many loops over blocks there are."""
+    code = translated(source, _NAMES, ())[0]
+    found = blocked(code.body, code.arrays, lambda array: by_rows)
+    return sum(isinstance(each, For) and each.slot.startswith("rows of")
+               for each in everything(found))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_rows_that_run_apart(name: str) -> None:
+    """Blocks, and the rows that are left; not where columns are contiguous."""
+    assert _blocks(BLOCKED[name]) == 2
+    assert not _blocks(BLOCKED[name], by_rows=False)
+
+
+@pytest.mark.parametrize("name", AS_THEY_STAND)
+def test_rows_that_depend_on_each_other(name: str) -> None:
+    """They run as they stand; so do those that lie well already."""
+    assert not _blocks(AS_THEY_STAND[name])
+
+
+def _forth_and_back(a: Any, decay: float) -> Any:
+    made = np.empty_like(a)
+    made[:, 0] = a[:, 0]
+    for j in range(1, a.shape[1]):
+        made[:, j] = (1 - decay) * a[:, j] + decay * made[:, j - 1]
+    last = -1
+    for j in range(a.shape[1] - 2, -1, -1):
+        for i in range(a.shape[0]):
+            a[i, j] = made[i, j + 1] - decay * a[i, j + 1]
+            last = i * j
+    return made, last
+
+
+@pytest.mark.parametrize("order", [np.ascontiguousarray, np.asfortranarray, lambda a: a[::-1]])
+def test_results(order: Callable[[Any], Any]) -> None:
+    """Bit for bit, for rows that make whole blocks, some that are left, and none."""
+    fused = fuser.fuse(_forth_and_back, fallback="error")
+    for rows, columns in ((1, 1), (3, 4), (4, 3), (4, 1), (9, 5), (64, 33), (0, 3)):
+        given = np.random.default_rng(rows).standard_normal((rows, columns))
+        wanted, found = order(given.copy()), order(given.copy())
+        assert same(_forth_and_back(wanted, 0.3), fused(found, 0.3))
+        assert same(wanted, found)
