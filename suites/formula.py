@@ -86,6 +86,17 @@ class Rebuilding:
         return self.swap(value)
 
 
+def in_module(module: Any) -> Callable[[Any], Any]:
+    """Return a `swap` that gives another library's module for NumPy, its function for a ufunc."""
+
+    def swap(value: Any) -> Any:
+        if isinstance(value, np.ufunc):
+            return getattr(module, value.__name__, value)
+        return module if value is np else value
+
+    return swap
+
+
 def module_text(function: Function) -> str:
     """Return the source of a function as a module of its own: no annotations, numbers written in.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 from fuser.suites import details
@@ -58,6 +59,10 @@ class Runner:
     expects_fallback: ClassVar[bool] = False
     """Falling back is this runner's purpose, so that it is no finding."""
 
+    needs: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
+    """Modules that it imports, each with what pip installs it by."""
+    starts: ClassVar[bool] = False
+    """`start` compiles one trivial function: what loads with it is loaded."""
     typical_first_call_s: ClassVar[float] = 0.06
     """For the estimate of a run's length only."""
     keeps_texts = False
@@ -72,10 +77,18 @@ class Runner:
 
     def unavailable(self) -> str | None:
         """Return why this runner cannot be used here and what to install, or None."""
-        return None
+        absent = (each for each in self.needs if find_spec(each) is None)
+        if (module := next(absent, None)) is None:
+            return None
+        return f"{module} is not installed: pip install {self.needs[module]}"
 
     def start(self) -> None:
         """Load what is loaded once in a process, so that no first call pays for it."""
+        if self.starts:
+            import numpy as np
+
+            one = (np.ones(16, np.float32),)
+            self.prepare(_trivial, one)(*self.accept(one))
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return what is called and timed. Nothing compiled for an earlier one is reused.
@@ -154,6 +167,7 @@ class FuserRunner(Runner):
     """This project's fuser in one of its modes."""
 
     own_process = False
+    starts = True
     mode: ClassVar[str] = ""
 
     def __init__(self) -> None:
@@ -167,13 +181,6 @@ class FuserRunner(Runner):
         if fuser.can_fuse_on_cpu():
             return None
         return f"backend cpu: {fuser.available_backends().get('cpu') or 'switched off'}"
-
-    def start(self) -> None:
-        """Import the compiler and compile one trivial function."""
-        import numpy as np
-
-        one = np.ones(1, np.float32)
-        self.prepare(_trivial, (one,))(one)
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the fused function, with nothing cached from earlier ones."""

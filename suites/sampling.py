@@ -91,6 +91,15 @@ def calls_per_sample(
             calls = min(int(calls * 1.1 * least_sample_s / seconds) + 1, MOST_CALLS)
 
 
+def seconds_of(
+    function: Callable[..., Any], arguments: Arguments, samples: int, least_sample_s: float
+) -> list[float]:
+    """Return the seconds of one call in each of some samples, without the garbage collector."""
+    calls, _ = calls_per_sample(function, arguments, least_sample_s)
+    with collector_off():
+        return [timed_calls(function, arguments, calls)[0] / calls for _ in range(samples)]
+
+
 @contextmanager
 def collector_off() -> Iterator[None]:
     """Keep the garbage collector out of a timed region; collect before it."""
@@ -109,8 +118,5 @@ def _nothing(*_arguments: Any) -> None:
 
 def call_overhead(least_sample_s: float, samples: int = 5) -> dict[str, Any]:
     """Measure what the loop itself costs: an empty Python function with three arguments."""
-    arguments = (1.0, 2.0, 3.0)
-    calls, _ = calls_per_sample(_nothing, arguments, least_sample_s)
-    with collector_off():
-        seconds = [timed_calls(_nothing, arguments, calls)[0] / calls for _ in range(samples)]
+    seconds = seconds_of(_nothing, (1.0, 2.0, 3.0), samples, least_sample_s)
     return {"clock_resolution_s": clock_resolution_s(), "empty_python_call_s": seconds}

@@ -1,18 +1,12 @@
 """Whether a row that is measured again lands where an earlier run found it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuser.reports.analysis import analyse
-from fuser.reports.record import Cell, Record, RecordError, Run, load
-from fuser.reports.statistics import (
-    Estimate,
-    LogRatios,
-    paired_log_ratios,
-    ratio_between,
-    ratio_of,
-)
+from fuser.reports.record import Record, RecordError, load
+from fuser.reports.statistics import Estimate, ratio_between, ratio_of
 from fuser.suites.commands.saved_runs import RECORD
 
 
@@ -63,28 +57,14 @@ def repeated(before: Record, now: Record) -> Iterator[Repeated]:
     often than it claims. So the two are compared by Welch's interval of their ratio, which holds
     the noise of both.
     """
-    known = {(cell.id, run.variant): _logs(before, cell, run) for cell, run in _rows(before)}
-    noise_log = max(analyse(each).noise_log for each in (before, now))
-    for cell, run in _rows(now):
-        first, second = known.get((cell.id, run.variant)), _logs(now, cell, run)
+    earlier, later = analyse(before), analyse(now)
+    known = {(row.cell.id, row.variant.name): row.log_ratios for row in earlier.rows}
+    noise_log = max(earlier.noise_log, later.noise_log)
+    for row in later.rows:
+        first, second = known.get((row.cell.id, row.variant.name)), row.log_ratios
         if not first or not second:
             continue
         old, new = (ratio_of(each, noise_log=noise_log) for each in (first, second))
         change = ratio_between(first, second, noise_log=noise_log)
         if old is not None and new is not None and change is not None:
-            yield Repeated(cell.id, run.variant, old, new, change)
-
-
-def _rows(record: Record) -> Iterator[tuple[Cell, Run]]:
-    for cell in record.cells:
-        for run in cell.runs:
-            yield cell, run
-
-
-def _logs(record: Record, cell: Cell, run: Run) -> LogRatios:
-    """Return the log of eager's time over the row's, by process; empty for eager itself."""
-    kinds: Mapping[str, str] = {each.name: each.kind for each in record.variants}
-    eager = next((each for each in cell.runs if kinds.get(each.variant) == "eager"), None)
-    if eager is None or kinds.get(run.variant) in ("eager", "aa"):
-        return {}
-    return paired_log_ratios(eager.samples, run.samples)
+            yield Repeated(row.cell.id, row.variant.name, old, new, change)

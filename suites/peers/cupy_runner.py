@@ -1,13 +1,13 @@
 """CuPy: the formula on the GPU, one kernel an operation, or what `cupy.fuse` makes of it."""
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.checks.verify import flatten
-from fuser.suites.formula import Rebuilding
-from fuser.suites.peers import missing
+from fuser.suites.formula import Rebuilding, in_module
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
@@ -17,12 +17,14 @@ class CupyRunner(Runner):
     """Runs the workload's own function on CuPy; each call waits until the device is done."""
 
     name = "cupy"
+    needs = MappingProxyType({"cupy": "cupy-cuda13x"})
+    starts = True
     typical_first_call_s = 1.0
     description = "the formula on cupy, one kernel an operation; synchronised in each call"
 
     def unavailable(self) -> str | None:
         """Return what to install, or that there is no device."""
-        if (reason := missing("cupy", "cupy-cuda13x")) is not None:
+        if (reason := super().unavailable()) is not None:
             return reason
         import cupy
 
@@ -32,16 +34,12 @@ class CupyRunner(Runner):
             return f"no CUDA device: {first_line(error)}"
         return None if count else "no CUDA device"
 
-    def start(self) -> None:
-        """Import CuPy, make a context and compile one trivial kernel."""
-        one = (np.ones(16, np.float32),)
-        self.prepare(_double, one)(*self.accept(one))
-
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the function on CuPy; its call ends when the results are there."""
         import cupy
 
-        on_device = self.compiled(Rebuilding(swap=_on_cupy).copy(function, lambda same: same))
+        copied = Rebuilding(swap=in_module(cupy)).copy(function, lambda same: same)
+        on_device = self.compiled(copied)
         wait = cupy.cuda.get_current_stream().synchronize
 
         def call(*given: Any) -> Any:
@@ -88,18 +86,3 @@ class CupyFuseRunner(CupyRunner):
 
         fused: Callable[..., Any] = cupy.fuse()(function)
         return fused
-
-
-def _double(x: Any) -> Any:
-    return x + x
-
-
-def _on_cupy(value: Any) -> Any:
-    """Return cupy for NumPy, and its function for one of NumPy's."""
-    import cupy
-
-    if value is np:
-        return cupy
-    if isinstance(value, np.ufunc):
-        return getattr(cupy, value.__name__, value)
-    return value

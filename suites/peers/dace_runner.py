@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.formula import loaded, module_text
-from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
@@ -27,12 +27,9 @@ class DaceRunner(Runner):
     """Compiles the workload's own function for the shapes of the arguments."""
 
     name = "dace"
+    needs = MappingProxyType({"dace": f"--no-deps {NEEDED}"})
     typical_first_call_s = 15.0
     description = "dace.program(auto_optimize=True) of the formula, CPU"
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("dace", f"--no-deps {NEEDED}")
 
     def start(self) -> None:
         """Import DaCe and have it build in a folder of temporary files."""

@@ -8,15 +8,15 @@ threads; results stay in chunks (`persist`), so that nobody's time has the copy 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from fuser.suites import details
-from fuser.suites.peers import missing
 from fuser.suites.peers.dask_loops import FORMS, OVERLAPPING, with_neighbours
 from fuser.suites.peers.numba_runner import FASTMATH
 from fuser.suites.runners import Facts, FuserRunner, NotExpressibleError, Runner
@@ -30,11 +30,16 @@ class DaskRunner(Runner):
     """The workload's function on Dask arrays, as Dask itself runs it."""
 
     name: ClassVar[str] = "dask"
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"dask": "'fuser-bench[dask]'", "zarr": "zarr"}
+    )
+    fuses: ClassVar[bool] = False
     description: ClassVar[str] = "the function on Dask arrays: NumPy, one operation at a time"
 
     def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("dask", "'fuser-bench[dask]'") or missing("zarr", "zarr")
+        """Return what to install, or why the fuser cannot run where it is asked for, or None."""
+        found = super().unavailable()
+        return found or (FuserRunner().unavailable() if self.fuses else None)
 
     def lazily(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return what gives lazy Dask arrays of Dask arrays.
@@ -105,11 +110,8 @@ class DaskFusedRunner(DaskRunner):
     """The workload as a fused function that is called with Dask arrays."""
 
     name = "dask_fused"
+    fuses = True
     description = "a fused function of Dask arrays: one kernel a chunk between what crosses chunks"
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or why the fuser cannot run, or None."""
-        return super().unavailable() or FuserRunner().unavailable()
 
     def lazily(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the fused function, with nothing cached from earlier ones."""
@@ -123,11 +125,8 @@ class DaskOptimizedRunner(DaskRunner):
     """The workload as it is, with the optimisation of Dask's graphs."""
 
     name = "dask_optimized"
+    fuses = True
     description = "the function on Dask arrays, inside of fuser.dask.fused()"
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or why the fuser cannot run, or None."""
-        return super().unavailable() or FuserRunner().unavailable()
 
     def optimised(self) -> AbstractContextManager[Any]:
         """Surround with the optimisation."""
@@ -140,12 +139,9 @@ class DaskNumbaRunner(DaskRunner):
     """Loops written by hand for chunks, compiled by numba."""
 
     name = "dask_numba"
+    needs = MappingProxyType({**DaskRunner.needs, "numba": "numba"})
     description = "loops by hand for numba.njit, fastmath, in Dask's map_blocks and map_overlap"
     typical_first_call_s = 2.0
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return super().unavailable() or missing("numba", "numba")
 
     def lazily(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the form by hand; what it compiles is compiled by the first call.

@@ -1,12 +1,12 @@
 """JAX: the formula with jax.numpy in the place of np, compiled by jax.jit for the CPU."""
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from fuser.suites.formula import Rebuilding
-from fuser.suites.peers import missing
+from fuser.suites.formula import Rebuilding, in_module
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
@@ -16,31 +16,28 @@ class JaxRunner(Runner):
     """Runs the workload's own function on jax.numpy, with 64-bit types, and waits for results."""
 
     name = "jax"
+    needs = MappingProxyType({"jax": "jax", "jaxlib": "jaxlib"})
+    starts = True
     typical_first_call_s = 0.2
     description = "jax.jit of the formula on jax.numpy, CPU, x64; block_until_ready in each call"
 
     def __init__(self) -> None:
         self.compiled: list[Any] = []
 
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("jax", "jax") or missing("jaxlib", "jaxlib")
-
     def start(self) -> None:
-        """Import JAX, set it to the CPU and 64 bits, compile one trivial function."""
+        """Set JAX to the CPU and 64 bits before anything is compiled."""
         import jax
 
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_enable_x64", True)
-        one = (np.ones(1, np.float32),)
-        self.prepare(_double, one)(*self.accept(one))
+        super().start()
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function; its call ends when the results are there."""
-        import jax
+        import jax.numpy
         from jax import errors
 
-        jitted: Any = Rebuilding(swap=_on_jax).copy(function, jax.jit)
+        jitted: Any = Rebuilding(swap=in_module(jax.numpy)).copy(function, jax.jit)
         try:
             jitted.lower(*self.accept(arguments))
         except (TypeError, errors.JAXIndexError, AttributeError) as error:
@@ -65,18 +62,3 @@ class JaxRunner(Runner):
     def compiled_kernels(self) -> int:
         """Return how many programs the jitted functions hold."""
         return sum(int(each._cache_size()) for each in self.compiled)
-
-
-def _double(x: Any) -> Any:
-    return x + x
-
-
-def _on_jax(value: Any) -> Any:
-    """Return jax.numpy for NumPy, and its function for one of NumPy's."""
-    import jax.numpy
-
-    if value is np:
-        return jax.numpy
-    if isinstance(value, np.ufunc):
-        return getattr(jax.numpy, value.__name__, value)
-    return value

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fuser.suites.peers import missing
 from fuser.suites.peers.loop_programs import PROGRAMS
 from fuser.suites.peers.numba_runner import FASTMATH, first_line
 from fuser.suites.runners import NotExpressibleError, Runner
@@ -336,6 +335,7 @@ class LoopsRunner(Runner):
     """Compiles the loop that bears a workload's name."""
 
     name = "loops"
+    needs = types.MappingProxyType({"numba": "numba"})
     typical_first_call_s = 3.0
     description = (
         "loops written by hand for numba.njit, fastmath, parallel=True where one is independent"
@@ -345,10 +345,6 @@ class LoopsRunner(Runner):
     def __init__(self) -> None:
         self.kept: dict[Any, Callable[..., Any]] = {}
         self.dtype: np.dtype[Any] = np.dtype(np.float64)
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("numba", "numba")
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled loop.

@@ -7,12 +7,12 @@ is NaN where `exp` overflows, a wrong result, which gets no speed.
 import re
 import warnings
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
 
 from fuser.suites.formula import NARROW, NarrowNumbers, Rebuilding
-from fuser.suites.peers import missing
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
 
@@ -27,6 +27,8 @@ class NumbaRunner(Runner):
     """
 
     name = "numba"
+    needs = MappingProxyType({"numba": "numba"})
+    starts = True
     typical_first_call_s = 2.0
     description = (
         "numba.njit(parallel=True, fastmath=all but nnan and ninf); numbers spelled np.float32 for "
@@ -36,15 +38,6 @@ class NumbaRunner(Runner):
     def __init__(self) -> None:
         self.compiled: list[Any] = []
         self.kept: dict[Any, Any] = {}
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("numba", "numba")
-
-    def start(self) -> None:
-        """Import numba and start its threads with a small parallel loop."""
-        one = np.ones(16, np.float32)
-        self.prepare(_double, (one,))(one)
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function; compiling happens here, before its first call."""
@@ -83,10 +76,6 @@ class NumbaRunner(Runner):
     def compiled_kernels(self) -> int:
         """Return how many signatures numba has compiled."""
         return sum(len(each.signatures) for each in self.compiled)
-
-
-def _double(x: Any) -> Any:
-    return x + x
 
 
 def _narrow_dtype(arguments: Arguments) -> type[np.floating[Any]] | None:

@@ -8,7 +8,6 @@ import numpy as np
 
 import fuser
 from fuser.ir.graph import Graph, Node, constant_value
-from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.probes import machine
 from fuser.suites.runners import NotExpressibleError, Runner
@@ -42,11 +41,8 @@ class NumexprRunner(Runner):
     """Evaluates one string; where the formula is not one expression of what numexpr has, none."""
 
     name = "numexpr"
+    needs = MappingProxyType({"numexpr": "numexpr"})
     description = "numexpr.evaluate of the traced formula, all cores"
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("numexpr", "numexpr")
 
     def start(self) -> None:
         """Import numexpr and start its threads."""

@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.formula import loaded, module_text
-from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
@@ -27,12 +27,9 @@ class PythranRunner(Runner):
     """Compiles the workload's own function."""
 
     name = "pythran"
+    needs = MappingProxyType({"pythran": "pythran"})
     typical_first_call_s = 10.0
     description = f"pythran of the formula, compiled ahead of time with {' '.join(FLAGS)}"
-
-    def unavailable(self) -> str | None:
-        """Return what to install, or None."""
-        return missing("pythran", "pythran")
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function.

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
@@ -19,6 +18,8 @@ class TorchRunner(Runner):
     """torch.compile of NumPy code as torch offers it, on tensors, without graph breaks."""
 
     name = "torch"
+    needs = types.MappingProxyType({"torch": "torch"})
+    starts = True
     typical_first_call_s = 2.5
     description = "torch.compile(fullgraph=True) of the NumPy formula, inductor, CPU"
 
@@ -27,16 +28,11 @@ class TorchRunner(Runner):
 
     def unavailable(self) -> str | None:
         """Return what to install, or None."""
-        if (reason := missing("torch", "torch")) is not None:
+        if (reason := super().unavailable()) is not None:
             return reason
         if not any(map(shutil.which, COMPILERS)):
             return "torch.compile needs a C++ compiler: apt-get install g++"
         return None
-
-    def start(self) -> None:
-        """Import torch and compile one trivial function."""
-        one = (np.ones(16, np.float32),)
-        self.prepare(_double, one)(*self.accept(one))
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function, compiled here for these arguments."""
@@ -89,10 +85,6 @@ def _with_its_own_code(function: Any) -> Any:
     return types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
-
-
-def _double(x: Any) -> Any:
-    return x + x
 
 
 def _viewable(array: Any) -> bool:

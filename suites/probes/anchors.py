@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.sampling import calls_per_sample, collector_off, timed_calls
+from fuser.suites.sampling import seconds_of
 
 COMPUTE_ELEMENTS = 2048
 """In float64 well inside a core's first cache."""
@@ -24,13 +24,8 @@ def measure() -> dict[str, Any]:
     source = np.ones(MEMORY_BYTES // 2, np.uint8)
     target = np.empty_like(source)
     return {
-        "compute_s": _median_s(np.sin, (angles, result)),
-        "memory_s": _median_s(np.copyto, (target, source)),
+        name: float(np.median(seconds_of(function, arguments, SAMPLES, LEAST_SAMPLE_S)))
+        for name, function, arguments in (
+            ("compute_s", np.sin, (angles, result)), ("memory_s", np.copyto, (target, source)),
+        )
     }
-
-
-def _median_s(function: Any, arguments: tuple[Any, ...]) -> float:
-    calls, _ = calls_per_sample(function, arguments, LEAST_SAMPLE_S)
-    with collector_off():
-        seconds = [timed_calls(function, arguments, calls)[0] / calls for _ in range(SAMPLES)]
-    return float(np.median(seconds))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.sampling import calls_per_sample, collector_off, timed_calls
+from fuser.suites.probes.ceilings import fuser_threads
+from fuser.suites.sampling import seconds_of
 
 STEPS = 16
 CHAINS = 4
@@ -36,25 +37,14 @@ def polynomials(x: Any) -> Any:
 def measure(threads: int, process: int, samples: int) -> Iterator[dict[str, Any]]:
     """Yield the speeds as fields of the record, on one thread and on all."""
     import fuser
-    from fuser.base import config
-
-    before = config.current().num_threads
     for dtype in DTYPES:
         for used, elements in {1: SHORT, threads: LONG if threads > 1 else SHORT}.items():
-            config.change(num_threads=used)
-            try:
-                x = np.full(elements, 0.25, dtype)
-                seconds = _seconds(fuser.fuse(polynomials, fallback="error"), x, samples)
-            finally:
-                config.change(num_threads=before)
+            x = np.full(elements, 0.25, dtype)
+            with fuser_threads(used):
+                fused = fuser.fuse(polynomials, fallback="error")
+                fused(x)
+                seconds = seconds_of(fused, (x,), samples, 0.001)
             yield {
                 "dtype": dtype, "operations": OPERATIONS * elements, "threads": used,
                 "process": process, "seconds": seconds,
             }
-
-
-def _seconds(function: Any, x: "np.ndarray[Any, Any]", samples: int) -> list[float]:
-    function(x)
-    calls, _ = calls_per_sample(function, (x,), 0.001)
-    with collector_off():
-        return [timed_calls(function, (x,), calls)[0] / calls for _ in range(samples)]

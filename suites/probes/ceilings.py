@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.sampling import calls_per_sample, collector_off, timed_calls
+from fuser.suites.sampling import seconds_of
 from fuser.suites.workload import Array
 
 DEFAULT_L2_BYTES = 1 << 20
@@ -99,7 +99,7 @@ def fused_passes() -> Sequence[Pass]:
 
 
 @contextmanager
-def _fuser_threads(threads: int) -> Iterator[None]:
+def fuser_threads(threads: int) -> Iterator[None]:
     """Let the fuser use so many threads, as long as this lasts."""
     from fuser.base import config
 
@@ -115,7 +115,7 @@ def _seconds(each: Pass, by: str, elements: int, threads: int, samples: int) -> 
     """Time one pass over all arrays; NumPy's threads have each their own part of them."""
     data = [np.full(elements, index + 1.0, np.float32) for index in range(each.arrays)]
     if by == "fuser":
-        with _fuser_threads(threads):
+        with fuser_threads(threads):
             if each.fresh is not None:
                 each.fresh(*data[1:])
             return _samples(each.run, tuple(data), samples)
@@ -133,6 +133,4 @@ def _seconds(each: Pass, by: str, elements: int, threads: int, samples: int) -> 
 
 def _samples(function: Callable[..., object], arguments: Any, samples: int) -> list[float]:
     function(*arguments)
-    calls, _ = calls_per_sample(function, arguments, 0.001)
-    with collector_off():
-        return [timed_calls(function, arguments, calls)[0] / calls for _ in range(samples)]
+    return seconds_of(function, arguments, samples, 0.001)

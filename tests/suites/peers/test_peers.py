@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from fuser.suites.checks.verify import compare, other_dtypes, reference
 from fuser.suites.families.elementwise import axpy
 from fuser.suites.families.must_refuse import newton_until_converged
 from fuser.suites.formula import Rebuilding
-from fuser.suites.peers import missing, numba_runner, numexpr_runner
+from fuser.suites.peers import numba_runner, numexpr_runner
 from fuser.suites.registry import resolve
 from fuser.suites.runners import NotExpressibleError
 from tests.suites import cheats
@@ -81,10 +82,14 @@ def test_a_function_is_copied_whatever_its_name() -> None:
 
 def test_an_absent_peer_says_what_to_install() -> None:
     """The reason names the command."""
-    assert missing("nosuchmodule", "nosuch") == (
-        "nosuchmodule is not installed: pip install nosuch"
-    )
-    assert missing("numpy", "numpy") is None
+
+    class Absent(runners.Runner):
+        """A runner of two modules, one of which is there."""
+
+        needs = MappingProxyType({"numpy": "numpy", "nosuchmodule": "nosuch"})
+
+    assert Absent().unavailable() == "nosuchmodule is not installed: pip install nosuch"
+    assert runners.Runner().unavailable() is None
 
 
 def test_entry_points_are_the_table() -> None:
