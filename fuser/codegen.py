@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuser.base.records import changed, record
+from fuser.base.records import record
 from fuser.ir.attributes import dtype_name
 from fuser.ir.ops import TABLE, Op
-from fuser.ir.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
+from fuser.ir.specs import ArgSpec, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import Group
 
@@ -53,9 +53,6 @@ class LoopNest:
             one in a row, the last kept one in a column.
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
-        totals: how many instructions, the last ones, are totals of all results or follow from
-            them: see `fuser.scheduling.epilogues`. Their stores come last.
-        across: the totals are sums across rows.
     """
 
     rank: int
@@ -67,32 +64,11 @@ class LoopNest:
     checked: bool = False
     strategy: str = "map"
     reduced: int = 0
-    totals: int = 0
-    across: bool = False
 
     @property
     def operands(self) -> list[TensorDesc]:
         """How what is loaded, then what is stored, is met."""
         return [*self.loads, *(desc for _, desc in self.stores)]
-
-    @property
-    def without_totals(self) -> LoopNest:
-        """The nest up to its results; values keep their numbers.
-
-        What is summed across rows is stored here: where, is the backend's affair.
-        """
-        if not self.totals:
-            return self
-        body = self.body[: -self.totals]
-        end = self.value_count - self.totals
-        stores = tuple(store for store in self.stores if store[0] < end)
-        if self.across:
-            stores += tuple(
-                (i.operands[0], TensorDesc(i.operand_dtype, CONTIGUOUS))
-                for i in self.body[-self.totals :]
-                if i.row.reduction
-            )
-        return changed(self, body=body, stores=stores, totals=0, across=False)
 
     def dtype_of(self, value: int) -> str:
         """The dtype name of a numbered value."""
@@ -165,8 +141,6 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         checked,
         spec.strategy,
         spec.reduced,
-        section.totals,
-        section.across,
     )
 
 

@@ -122,16 +122,12 @@ def _plan_for(spec: KernelSpec, able: Capabilities) -> Plan:
         from fuser.scheduling.nest_sequences import apart
 
         parted = apart(plan)
-    sections = (section for group in parted.groups for section in group.sections)
-    if able.epilogues or not any(section.totals for section in sections):
-        if able.row_tiles:
-            return plan
-        if all(group.rows is None for group in parted.groups):
-            return plan if len(parted.groups) == len(plan.groups) else parted
+    if able.row_tiles:
+        return plan
+    if all(group.rows is None for group in parted.groups):
+        return plan if len(parted.groups) == len(plan.groups) else parted
     with phase("schedule"):
-        return schedule.plan(
-            plan.graph, spec.mode, with_totals=False, with_rows=False, source=spec.graph
-        )
+        return schedule.plan(plan.graph, spec.mode, with_rows=False, source=spec.graph)
 
 
 def _plan_with(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:

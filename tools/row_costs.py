@@ -68,7 +68,7 @@ def measured(seconds: float, seed: int) -> Iterator[Cell]:
         for backend, launch, arrays, numbers in launches_of(fused, arguments):
             for choice in backend.choices(launch):
                 nest, lengths = choice.nest.nest, choice.nest.lengths
-                if nest.strategy != "row" or nest.rank < 2 or nest.reduced != 1 or nest.totals:
+                if nest.strategy != "row" or nest.rank < 2 or nest.reduced != 1:
                     continue
                 timers = {each: Timer(backend.bound_by(launch, choice, each), arrays, numbers)
                           for each in choice.legal if way_of(each)}  # fmt: skip

@@ -39,7 +39,6 @@ class Extent(NamedTuple):
         ichunk: inner elements of one chunk.
         schedule: how its text was emitted.
         room_bytes: memory that it wants for one call, at the last address in the block.
-        counts_parts: whether it counts its finished parts in its block of arguments.
     """
 
     outer: int
@@ -49,7 +48,6 @@ class Extent(NamedTuple):
     ichunk: int
     schedule: Schedule = DEFAULT
     room_bytes: int = 0
-    counts_parts: bool = False
 
 
 def schedule_of(extent: object) -> Schedule:
@@ -59,7 +57,7 @@ def schedule_of(extent: object) -> Schedule:
 
 def counts_parts(extent: object) -> bool:
     """Whether a loop nest counts its finished parts in its block of arguments."""
-    return isinstance(extent, Extent) and (extent.counts_parts or extent.schedule.split != "none")
+    return schedule_of(extent).split != "none"
 
 
 def in_order(extent: object) -> bool:

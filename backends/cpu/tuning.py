@@ -267,15 +267,6 @@ rows that are stored."""
 NARROW_COLUMNS = 4
 """[columns; sum_of_squares column_mean softmax] So few are computed one after another, where there
 are many elements."""
-EPILOGUE_BLOCK, EPILOGUE_BLOCKS = 1 << 13, 64
-"""[elements, blocks; sum_of_squares column_mean softmax] Of one block of a reduction with an
-epilogue, at least; at most."""
-EPILOGUE_COLUMNS, EPILOGUE_ROWS = 256, 64
-"""[columns, rows; sum_of_squares column_mean softmax] Of one range, at least; rows whose results
-are written down before the epilogue takes them, a power of two."""
-ACROSS_ROWS = 16
-"""[rows; no command] Of one block of sums across rows, at least: running sums are read and written
-for each, and joined at last."""
 WAITING_LANES = 8
 """[lanes; sum_of_squares column_mean softmax] Of one running value that is waited for, at most."""
 EXACT_LANES, SHUFFLED_BYTES = 4, 16

@@ -214,9 +214,7 @@ def _bind_reduction(
     _hold_still(section, layouts, strides, shape, axes)
     order = reduction_order(*_leading(section, found, itemsizes))
     kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
-    if section.across:  # rows whatever the memory: sums across them lie side by side
-        order = [*kept_axes, *axes]
-    elif kept_axes and all(shape[axis] == 1 for axis in kept_axes):
+    if kept_axes and all(shape[axis] == 1 for axis in kept_axes):
         order = [*kept_axes, *(axis for axis in order if axis in axes)]
         step_over(strides, kept_axes, axes, shape)
     lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides, shape)
@@ -241,7 +239,7 @@ def _bind_reduction(
     )
     rank = len(lengths) + len(reduced)
     spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
-    if 0 in lengths and not section.totals:  # a total of nothing has a value too
+    if 0 in lengths:
         return spec, None
     wanted = tuple(
         (leaf.payload.expression, leaf.dtype)

@@ -60,7 +60,7 @@ def refined(
 def is_splittable(section: Section) -> bool:
     """Whether reduced loops may be cut: not where places along them are results."""
     ops = [step.node.op for step in section.steps]
-    return not section.across and not any(op.places for op in ops)
+    return not any(op.places for op in ops)
 
 
 def finer_axes(

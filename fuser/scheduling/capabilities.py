@@ -12,8 +12,6 @@ class Capabilities:
     Attributes:
         complex_values: kernels have complex values; else their real and imaginary parts are values
             of their own (`fuser.passes.complex_parts`).
-        epilogues: a loop nest may reduce its own results once more (`fuser.scheduling.epilogues`);
-            else that is a kernel of its own.
         row_tiles: loop nests may run one after another for some rows at a time
             (`fuser.scheduling.row_tiles`); else what lies between them is stored.
         nested_reductions: reductions over axes that do not run on in memory come as several
@@ -29,7 +27,6 @@ class Capabilities:
     """
 
     complex_values: bool = False
-    epilogues: bool = False
     row_tiles: bool = False
     nested_reductions: bool = False
     scans: bool = False

@@ -7,15 +7,13 @@ into one nest, which reads once what both read; nests of one level share a launc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.base import budget
 from fuser.base.records import field, record
 from fuser.ir import dims
-from fuser.ir.dims import Shape
 from fuser.ir.graph import Node
 from fuser.ir.specs import PartitionDesc
-from fuser.scheduling import epilogues
 from fuser.scheduling.inlining import bits
 from fuser.scheduling.loop_nests import Space, fit
 
@@ -60,11 +58,6 @@ class Unit:
         before, after: units whose results it needs, and that need its own.
         version: how many units it has taken in.
         merged_into: the unit that took it in.
-        only_totals: it stores nothing but totals of arrays of the loops' shape.
-        only_across: it stores nothing but sums across rows of the loops.
-        across: the totals that it stores are sums across rows.
-        total_writes, totals: buffers, as bits, and values, by `id`, that it stores as totals of
-            its own reductions' results: see `fuser.scheduling.epilogues`.
         scans: axes along which results run.
         scatters: it writes at computed places, into what an earlier unit has begun.
         first, origin: a value stored, and the place, before it took others in.
@@ -81,11 +74,6 @@ class Unit:
     after: set[Unit] = field(default_factory=set)
     version: int = 0
     merged_into: Unit | None = None
-    only_totals: bool = False
-    only_across: bool = False
-    across: bool = False
-    total_writes: int = 0
-    totals: set[int] = field(default_factory=set)
     scans: frozenset[int] = frozenset()
     scatters: bool = False
     first: Node = field(init=False)
@@ -188,17 +176,15 @@ class Grouping:
     def _round(self, number: int) -> bool:
         """Try every candidate pair, the best first; whether anything was fused."""
         wanted = []
-        rows = {u.space[0] for u in self.units if 0 < len(u.space[1]) < len(u.space[0])}
         for order, (first, second) in enumerate(self._candidates()):
             saving, kind = self._saving(first, second), kind_of(first, second)
             worth = score_fusion(saving, kind, abs(first.place - second.place))
-            late = _could_wait(first, second, rows)
-            wanted.append((late, -worth, order, first, second))
+            wanted.append((-worth, order, first, second))
             if not number:
                 self.considered.append((first, second, kind, self.shared(first, second)))
-        wanted.sort(key=lambda entry: entry[:3])
+        wanted.sort(key=lambda entry: entry[:2])
         changed = False
-        for _, _, _, first, second in wanted:
+        for _, _, first, second in wanted:
             one, other = first.now(), second.now()
             if one is other:
                 continue
@@ -255,8 +241,6 @@ class Grouping:
             return None, "other-loops"
         if not self._saving(first, second):
             return None, "no-saving"
-        if self._takes_rows(first, second) or self._takes_rows(second, first):
-            return None, "other-loops"
         stores = len(first.stores) + len(second.stores)
         if (first.reads | second.reads).bit_count() + stores > MAX_OPERANDS:
             return None, "too-many-operands"
@@ -274,22 +258,6 @@ class Grouping:
         if self._through_another(first, second) or self._through_another(second, first):
             return None, "cycle"
         return space, "same-loops"
-
-    def _takes_rows(self, one: Unit, other: Unit) -> bool:
-        """Whether `one` can be handed rows, and `other` makes totals of it.
-
-        A nest with totals is handed none (see `scheduling.row_tiles`), and they are little beside
-        its results. Rows that others need too are handed on where all totals are of its results.
-        """
-        if one.space == other.space or not (other.only_totals or other.only_across):
-            return False
-        wide = max(self.bytes[bit] for bit in bits(one.writes)) if one.writes else 0
-        of_results = other.only_totals and not other.reads & ~one.writes
-        return any(
-            self.bytes[bit] > wide
-            and (of_results or all(unit.now() is one for unit in self.readers.get(bit, ())))
-            for bit in bits(one.reads & self.temporary)
-        )
 
     def _holds_more(self, first: Unit, second: Unit) -> bool:
         """Whether each reads more that could be freed before the other than fusing saves."""
@@ -338,7 +306,6 @@ class Grouping:
         """Make one unit of two: the earlier one takes the other's place."""
         second.merged_into = first
         first.version += 1
-        _merge_totals(first, second, space)
         first.space = space
         first.scans |= second.scans
         first.stores = [*first.stores, *second.stores]
@@ -369,17 +336,6 @@ class Grouping:
                     raised.append(later)
 
 
-def _could_wait(first: Unit, second: Unit, rows: Collection[Shape]) -> bool:
-    """Whether a pair is tried after all others: totals, and elements that reduce nothing.
-
-    Loops that reduce rows of this shape take both, but not what has become one nest of them.
-    """
-    if first.only_totals == second.only_totals or first.space[0] not in rows:
-        return False
-    elements = first if second.only_totals else second
-    return not elements.space[1]
-
-
 def kind_of(first: Unit, second: Unit) -> str:
     """"vertical" where one reads what the other writes, else "horizontal"."""
     linked = second in first.after or first in second.after
@@ -401,10 +357,6 @@ def score_fusion(bytes_saved: float, kind: str, distance: int) -> float:
 
 def common_space(first: Unit, second: Unit) -> Space | None:
     """The loops that can compute both units: those of the one that reduces, or the same."""
-    if first.total_writes & second.reads or second.total_writes & first.reads:
-        return None  # a total is there when all loops are done
-    if first.totals and second.totals and first.across != second.across:
-        return None
     if first.scatters or second.scatters:
         return None
     scans = first.scans | second.scans
@@ -415,45 +367,7 @@ def common_space(first: Unit, second: Unit) -> Space | None:
     for one, other in ((first, second), (second, first)):
         if one.space[1] and not other.space[1] and fit(other.space[0], one.space) is not None:
             return one.space
-        if _takes_totals(one, other):
-            return one.space
     return None
-
-
-def _takes_totals(one: Unit, other: Unit) -> bool:
-    """Whether the loops of `one` can make what `other` stores as totals.
-
-    Sums across rows are taken where they need what the rows have reduced, and rows are stored, as
-    with gradients of a layer norm. Measured on 2 cores with float32, one nest is then 1.0 to 1.9
-    times as fast from 16 x 64 to 4096 x 1024, 0.9 at 8 x 100,000; where no rows are stored it is
-    0.7 to 0.9 in the cache.
-    """
-    if other.writes & one.reads:
-        return False
-    rows = any(node.shape == one.space[0] for node, _ in one.stores)
-    fits = rows and other.reads & one.writes and (one.across or not one.totals)
-    if other.only_across and fits:
-        return epilogues.can_hold_across(one.space, other.space)
-    if other.only_totals and not one.across:
-        return epilogues.can_hold(one.space, other.space[0])
-    return False
-
-
-def _merge_totals(first: Unit, second: Unit, space: Space) -> None:
-    """What the unit that `first` becomes stores as totals."""
-    crossing = first.writes & second.reads | second.writes & first.reads
-    only = first.only_totals and second.only_totals and not crossing
-    across = first.only_across and second.only_across and not crossing
-    for unit in (first, second):
-        if (unit.only_totals or unit.only_across) and unit.space != space:
-            first.total_writes |= unit.writes
-            first.totals |= {id(node) for node, _ in unit.stores}
-            first.across |= unit.only_across
-    first.across |= second.across
-    first.total_writes |= second.total_writes
-    first.totals |= second.totals
-    same = first.space == second.space == space
-    first.only_totals, first.only_across = only and same, across and same
 
 
 def nominal_bytes(node: Node) -> int:

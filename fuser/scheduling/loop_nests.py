@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,6 @@ class Section:
         leaves: scalar and constant nodes.
         steps: computations in order.
         stores: (value, part of a buffer) pairs.
-        totals: how many steps, the last ones, are totals of all results or follow from them: see
-            `fuser.scheduling.epilogues`. Their stores come last.
-        across: totals are sums across rows, one for each element of a row.
     """
 
     shape: Shape
@@ -62,8 +59,6 @@ class Section:
     steps: tuple[Step, ...]
     stores: tuple[tuple[int, PartitionDesc], ...]
     axes: tuple[int, ...] = ()
-    totals: int = 0
-    across: bool = False
 
     @property
     def scatters(self) -> bool:
@@ -254,9 +249,7 @@ class SectionMaker:
         self,
         buffers: Mapping[int, str],
         space: Space,
-        total_chain: Callable[[Node, Space], Chain | None] | None = None,
         *,
-        across: bool = False,
         own: Collection[int] = (),
     ) -> None:
         """Prepare a nest.
@@ -264,16 +257,11 @@ class SectionMaker:
         Args:
             buffers: names of the buffers that hold stored values, by `id(node)`.
             space: the loops.
-            total_chain: in a nest with totals, how the operand of one is met in its loops.
-            across: its totals are sums across rows.
             own: by `id`, stored values that the nest computes itself.
         """
         self.buffers, self.own = buffers, own
         self.shape, self.axes = space
-        self.total_chain, self.across = total_chain, across
-        self.totals: set[int] = set()
-        """Numbers of steps that are totals."""
-        self.reduced: dict[tuple[str, tuple[Any, ...], bool], Any] = {}
+        self.reduced: dict[tuple[str, tuple[Any, ...]], Any] = {}
         self.loads: dict[PartitionDesc, int] = {}
         self.load_nodes: list[Node] = []
         self.leaves: dict[int, Node] = {}
@@ -339,11 +327,8 @@ class SectionMaker:
             return ()
         if node.op.reduction:
             operand = node.args[0]
-            if not self._is_ours(node):
-                if (chain := self._total_chain(node)) is None:
-                    raise RealiseError(node, "reduction-elsewhere")
-                return [(operand, chain)]
-            if not spans(node.shape, views, self.shape, self.axes):
+            ours = operand.shape == self.shape and node.payload.axes == self.axes
+            if not ours or not spans(node.shape, views, self.shape, self.axes):
                 raise RealiseError(node, "reduction-elsewhere")
             return [(operand, ())]
         if node.op.scans:
@@ -359,19 +344,10 @@ class SectionMaker:
             RealiseError: they reduce, or run along another one, or the scan has another shape.
         """
         axis = node.payload.axis
-        own = not views and not self.axes and not self.totals and node.shape == self.shape
+        own = not views and not self.axes and node.shape == self.shape
         if not own or self.scan not in (None, axis):
             raise RealiseError(node, "scan-elsewhere")
         self.scan = axis
-
-    def _is_ours(self, node: Node) -> bool:
-        """Whether a reduction is one of this nest's own loops."""
-        same = node.args[0].shape == self.shape
-        return same and node.payload.axes == self.axes
-
-    def _total_chain(self, node: Node) -> Chain | None:
-        """How the operand of a total is met; None for what is none."""
-        return self.total_chain and self.total_chain(node, (self.shape, self.axes))
 
     def _make(self, node: Node, views: Chain, needed: Sequence[tuple[Node, Chain]]) -> Any:
         """Number the value: a load, a leaf or a step; views are their operand's value."""
@@ -391,20 +367,10 @@ class SectionMaker:
         if not node.op.reduction:
             self.steps.append((node, operands))
             return ("step", len(self.steps) - 1)
-        if self._is_ours(node):
-            return self._reduced(node, operands, total=False)
-        if node.args[0].shape == self.shape and not self.across:  # those of each row first
-            operands = (self._reduced(node, operands, total=False),)
-        return self._reduced(node, operands, total=True)
-
-    def _reduced(self, node: Node, operands: tuple[Any, ...], *, total: bool) -> Any:
-        """The step of a reduction; a total may begin with one that is there already."""
-        key = (node.op.name, operands, total)
+        key = (node.op.name, operands)
         if key not in self.reduced:
             self.reduced[key] = ("step", len(self.steps))
             self.steps.append((node, operands))
-            if total:
-                self.totals.add(len(self.steps) - 1)
         return self.reduced[key]
 
     def section(self, stores: Iterable[tuple[Any, PartitionDesc]]) -> Section:
@@ -412,32 +378,21 @@ class SectionMaker:
         base = {"load": 0, "leaf": len(self.loads), "step": len(self.loads) + len(self.leaves)}
         loads = self._together()
         where = {self.loads[part]: new for new, part in enumerate(loads)}
-        late = self._late()
-        order = sorted(range(len(self.steps)), key=late.__contains__)
-        place = {old: new for new, old in enumerate(order)}
 
         def number(value: tuple[str, int]) -> int:
             kind, which = value
             if kind == "load":
                 return where[which]
-            return base[kind] + (place[which] if kind == "step" else which)
-
-        def is_late(store: tuple[Any, PartitionDesc]) -> bool:
-            return store[0][0] == "step" and store[0][1] in late
+            return base[kind] + which
 
         return Section(
             self.shape,
             tuple(loads),
             tuple(self.load_nodes[self.loads[part]] for part in loads),
             tuple(self.leaves.values()),
-            tuple(
-                Step(node, tuple(map(number, operands)))
-                for node, operands in (self.steps[k] for k in order)
-            ),
-            tuple((number(value), part) for value, part in sorted(stores, key=is_late)),
+            tuple(Step(node, tuple(map(number, operands))) for node, operands in self.steps),
+            tuple((number(value), part) for value, part in stores),
             self.axes,
-            len(late),
-            self.across,
         )
 
     def _together(self) -> list[PartitionDesc]:
@@ -450,15 +405,6 @@ class SectionMaker:
                     if other.buffer == part.buffer and other.views[1:] == part.views[1:]:
                         found[other] = None
         return list(found)
-
-    def _late(self) -> set[int]:
-        """Numbers of steps that are totals or follow from them."""
-        found: set[int] = set()
-        for number, (_, operands) in enumerate(self.steps):
-            known = any(kind == "step" and k in found for kind, k in operands)
-            if known or number in self.totals:
-                found.add(number)
-        return found
 
 
 def _locates(views: Chain) -> bool:

@@ -10,7 +10,7 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 from fuser.ir.specs import PartitionDesc
 from fuser.ir.views import Chain, Component, Index, Part, Reshape, Transpose, View
-from fuser.scheduling import epilogues, inlining
+from fuser.scheduling import inlining
 from fuser.scheduling.clustering import Grouping, Pair, Store, Unit, nominal_bytes
 from fuser.scheduling.inlining import (
     bits,
@@ -44,7 +44,6 @@ def attempt(
     distance: int,
     budget: int,
     early: bool = False,
-    with_totals: bool = False,
     stored: Mapping[int, str] | None = None,
 ) -> Plan:
     """A plan of a graph.
@@ -55,7 +54,6 @@ def attempt(
         distance: how far apart in the graph values may be that are computed side by side.
         budget: the bytes that the graph holds at once when its operations run one by one.
         early: what needs several stored values is stored as well, so that those can be freed.
-        with_totals: as for `schedule.plan`.
         stored: as for `schedule.plan`.
     """
     reasons = stored_values(graph, mode) | dict(stored or {})
@@ -65,7 +63,6 @@ def attempt(
     costly_rounds = 0 if mode == "unfused" else COSTLY_ROUNDS
     while True:
         planner = _Planner(graph, reasons, mode, apart, distance)
-        planner.with_totals = with_totals
         known = len(apart)
         wanted = planner.build(costly_rounds > 0)
         costly_rounds -= "costly-shared" in wanted.values()
@@ -100,7 +97,6 @@ class _Planner:
         self.distance = distance
         self.reasons = reasons
         self.mode = mode
-        self.with_totals = False
         self.names: dict[int, str] = {}
         self.bit: dict[int, int] = {}
         self.buffers: list[Node] = []
@@ -223,7 +219,6 @@ class _Planner:
             unit.scans = frozenset(
                 self.graph.nodes[k].payload.axis for k in bits(covers & self.scans)
             )
-            self._mark_totals(unit)
             self.units.append(unit)
         if scatters:
             self.units.append(self._scatter(node, name))
@@ -243,17 +238,6 @@ class _Planner:
         unit = Unit((shape, ()), stores, reads, writes, covers, self.place[id(node)])
         unit.scatters = True
         return unit
-
-    def _mark_totals(self, unit: Unit) -> None:
-        """Note whether another nest's loops can make what a unit stores as totals."""
-        if self.with_totals and unit.space[1]:
-            values = [node for node, _ in unit.stores]
-            unit.only_totals = epilogues.are_totals(
-                values, unit.space[0], self.names, self.nearest
-            )
-            unit.only_across = epilogues.are_across(
-                values, unit.space, self.names, self.nearest
-            )
 
     def _parts(self, node: Node, owned: bool) -> list[tuple[Node, Chain]]:
         """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
@@ -306,21 +290,18 @@ class _Planner:
         """The loop nest of one unit.
 
         Args:
-            unit: its loops, and which stores are totals.
+            unit: its loops.
             stores: what it writes.
             own: by `id`, stored values that it computes itself.
 
         Raises:
             RealiseError: a reduction is needed in other loops than its own.
         """
-        of_total = epilogues.across_chain if unit.across else epilogues.operand_chain
-        maker = SectionMaker(
-            self.names, unit.space, of_total if unit.totals else None, across=unit.across, own=own
-        )
+        maker = SectionMaker(self.names, unit.space, own=own)
         finished = []
         try:
             for node, part in stores:
-                widen = () if unit.scatters else _widen_store(node, unit)
+                widen = () if unit.scatters else _widen(node, unit.space)
                 value = maker.value(node, widen)
                 finished.append((value, PartitionDesc(part.buffer, (*part.views, *widen))))
         except RealiseError as wanted:
@@ -385,15 +366,6 @@ class _Planner:
         kept = {name for name in sizes if name.startswith("o")}
         for sections in Ordering(self.made, places, sizes, kept, budget).kernels():
             yield Group(sections)
-
-
-def _widen_store(node: Node, unit: Unit) -> Chain:
-    """The views that widen a stored value to its nest's shape."""
-    if id(node) not in unit.totals:
-        return _widen(node, unit.space)
-    if unit.across:
-        return epilogues.widen_across(node.shape, unit.space)
-    return epilogues.widen(unit.space[0])
 
 
 def _widen(node: Node, space: Space) -> Chain:

@@ -217,9 +217,8 @@ class _Finder:
         chain = frozenset(members)
         if chain in self.rows:
             return True
-        if not 1 < len(chain) <= MAX_LINKS or any(
-            self.sections[k].totals or self.sections[k].scan is not None for k in chain
-        ):
+        scans = any(self.sections[k].scan is not None for k in chain)
+        if scans or not 1 < len(chain) <= MAX_LINKS:
             return False
         written = {part.buffer for k in chain for _, part in self.sections[k].stores}
         if any(self.sections[k].scatters for name in written for k in self.writers[name]):

@@ -36,7 +36,6 @@ def plan(
     graph: Graph,
     mode: str = "fused",
     *,
-    with_totals: bool = True,
     with_rows: bool = True,
     source: Graph | None = None,
     stored: Mapping[int, str] = NOTHING,
@@ -46,7 +45,6 @@ def plan(
     Args:
         graph: rewritten and decomposed.
         mode: "fused": as few kernels as possible; "unfused": one a NumPy operation.
-        with_totals: whether a nest may reduce its own results once more: `epilogues`.
         with_rows: whether nests may hand rows to each other in the cache (`row_tiles`).
         source: what the graph was made from: joined arrays that it does without count as held.
         stored: further values that are stored, by `id(node)`: codes of `verdicts`.
@@ -67,7 +65,7 @@ def plan(
     best: tuple[int, Plan] | None = None
     for distance, early, loose in ATTEMPTS:
         room = budget + slack * loose
-        found = attempt(graph, mode, distance, room, early, with_totals, stored)
+        found = attempt(graph, mode, distance, room, early, stored)
         if with_rows and sum(len(group.sections) for group in found.groups) > 1:
             from fuser.scheduling.row_tiling import by_rows  # it needs two nests
 

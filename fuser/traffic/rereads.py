@@ -77,7 +77,6 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
 @memo(256)
 def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     """Reads of each operand of a row that is longer than the cache."""
-    across, nest = nest.across, nest.without_totals
     levels, stages = classify(nest, steady)
     first = nest.value_count - len(nest.body)
     reduced: dict[int, set[int]] = {}
@@ -91,7 +90,7 @@ def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
             stored.setdefault(stages[number], set()).update(_loads(nest, levels, number))
     last = max(reduced, default=-1)
     after = {stage for stage in stored if stage > last}
-    late = stored.keys() <= after and not across
+    late = stored.keys() <= after
     if len(reduced) > 1 and late:
         from fuser.traffic.online_reductions import merging  # most first calls need none
 

@@ -1,1 +1,1 @@
-"""Loop nests that reduce, as LLVM IR text: rows, columns, parts of long rows, totals."""
+"""Loop nests that reduce, as LLVM IR text: rows, columns, parts of long rows."""

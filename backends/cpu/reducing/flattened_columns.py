@@ -44,7 +44,7 @@ def are_dense(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence
 
 def can_be_flattened(nest: LoopNest) -> bool:
     """Whether a nest's rows can be grouped: elements lie beside each other, and none is placed."""
-    if not can_be_tiled(nest) or nest.totals or nest.checked:
+    if not can_be_tiled(nest) or nest.checked:
         return False
     stages, operands = stages_of(nest), nest.operands
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]

@@ -51,8 +51,7 @@ def along(nest: LoopNest) -> dict[int, int]:
 def can_be_joined(nest: LoopNest) -> bool:
     """Whether whoever finishes a row's last part can do all that is left."""
     stages = stages_of(nest)
-    once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
-    return once and not nest.totals
+    return nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
 
 
 def can_run_along(nest: LoopNest) -> bool:

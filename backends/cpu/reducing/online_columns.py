@@ -98,7 +98,7 @@ CHUNK, COUNTERS = 256, 2
 @memo(256)
 def find(nest: LoopNest) -> Merged | None:
     """How a nest's columns are merged from parts; None where another way does as well or must."""
-    if nest.totals or nest.checked or not can_be_tiled(nest):
+    if nest.checked or not can_be_tiled(nest):
         return None
     stages = stages_of(nest)
     stored = [s for s in stages.loops if stages.stores_of(s)]

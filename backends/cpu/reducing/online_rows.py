@@ -21,7 +21,6 @@ from fuser.backends.cpu.reducing.online_parts import (
 )
 from fuser.backends.cpu.reducing.reduction import AWAIT
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
-from fuser.backends.cpu.reducing.split_epilogues import MergeEpilogue
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.traffic.online_reductions import Merged, merging
@@ -34,7 +33,6 @@ def find(nest: LoopNest) -> Merged | None:
     """
     if nest.strategy != "row" or nest.reduced != 1 or nest.checked:
         return None
-    nest = nest.without_totals
     stages = stages_of(nest)
     stored = [s for s in stages.loops if stages.stores_of(s)]
     if stored and (stored != [stages.last] or not stages.ends_with_stores):
@@ -57,8 +55,7 @@ class OnlineRow(OnlineRowPart):
         super().__init__(module, nest, name, nest)
         self.parts_function, self.merge_function = f"{name}.local", f"{name}.merge"
         LocalPart(module, nest, self.parts_function, self.merged).emit()
-        merge = MergeEpilogue if nest.totals else MergeRow
-        merge(module, nest, self.merge_function).emit()
+        MergeRow(module, nest, self.merge_function).emit()
 
     def _part_of(self, item: str, kept: int) -> str:
         return self._cut(self.row, self.now)

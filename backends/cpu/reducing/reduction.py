@@ -45,7 +45,7 @@ class Frame:
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Prepare an empty function."""
         self.module, self.name, self.split = module, name, split
-        self.whole, self.nest = nest, nest.without_totals
+        self.nest = nest
         self.b = Body(module)
         self.native = native_lanes(self.nest, self.vector_bytes or module.features.vector_bytes)
         self.lanes = self.native
@@ -229,8 +229,6 @@ class Reduction(Frame):
 
     postponed = -1
     """A stage that waits until all others are done for many results."""
-    skipped: frozenset[int] = frozenset()
-    """Values of a result's shape that are computed elsewhere."""
     fused_squares = True
     """Whether squares may be added with one rounding."""
     finds_pairs = True
@@ -333,7 +331,7 @@ class Reduction(Frame):
         """Values of a result's shape that a stage makes computable."""
         for place, instruction in enumerate(self.nest.body):
             number = self.first + place
-            if number in self.values or number in self.skipped:
+            if number in self.values:
                 continue
             if self.stages.is_plain_result(number, stage):
                 self._instruction(number, instruction, self.stages.levels[number])

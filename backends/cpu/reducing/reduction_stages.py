@@ -65,8 +65,8 @@ class Stages:
     """Levels (0 a call, 1 a result, 2 an element) and stages of a nest's values."""
 
     def __init__(self, nest: LoopNest) -> None:
-        """Classify every value but totals."""
-        self.nest = nest = nest.without_totals
+        """Classify every value."""
+        self.nest = nest
         self.first = nest.value_count - len(nest.body)
         self.steady = [k for k, desc in enumerate(nest.loads) if self._steady(desc)]
         """Loads that stay the same along the reduced loops."""

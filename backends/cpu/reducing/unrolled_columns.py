@@ -52,8 +52,7 @@ class KnownElements(Reduction):
 
 def can_be_unrolled(nest: LoopNest, length: int) -> bool:
     """Whether the code of columns of a length stays short."""
-    plain = not nest.totals and not nest.checked
-    return plain and work_of(nest) * length <= tuning.UNROLLED_COLUMN_COST
+    return not nest.checked and work_of(nest) * length <= tuning.UNROLLED_COLUMN_COST
 
 
 def work_of(nest: LoopNest) -> int:

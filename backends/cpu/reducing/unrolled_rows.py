@@ -48,7 +48,7 @@ def schedule_of(nest: LoopNest, length: int, *, batched: bool = False) -> Schedu
 
 def can_be_unrolled(nest: LoopNest, vectors: int) -> bool:
     """Whether a nest's rows lie in memory as vectors, and their code stays short."""
-    if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
+    if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked:
         return False
     stages = stages_of(nest)
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]

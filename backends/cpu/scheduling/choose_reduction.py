@@ -40,7 +40,7 @@ Strides = Sequence[Sequence[int]]
 
 
 def choose_reduction(
-    nest: LoopNest, lengths: Lengths, strides: Strides = (), turns: int = 0, *, waits: bool = False
+    nest: LoopNest, lengths: Lengths, strides: Strides = (), turns: int = 0
 ) -> Schedule:
     """Choose a schedule for a nest that reduces.
 
@@ -49,16 +49,13 @@ def choose_reduction(
         lengths: of all loops.
         strides: of loads, then of stores, in bytes; without them nothing is packed.
         turns: as `choose` has it.
-        waits: whether something has to wait for all parts of a row.
     """
-    if nest.totals:
-        return _with_epilogue(nest, lengths)
     space, times = Space.of(nest, lengths), max(turns, 1)
     if can_be_gathered(nest):
         packed = choose_packed_rows(nest, lengths, strides, times) if strides else None
         chosen = packed or choose_rows(nest, lengths, strides, times)
         one_by_one = chosen == changed(DEFAULT, accumulate=chosen.accumulate)
-        return _in_parts(nest, chosen, lengths, waits=waits) if one_by_one and not turns else chosen
+        return _in_parts(nest, chosen, lengths) if one_by_one and not turns else chosen
     if (columns := choose_unrolled_columns(nest, lengths, times)) is not None:
         return columns
     if strides and not turns and flattens_rows(nest, lengths, strides):
@@ -68,28 +65,10 @@ def choose_reduction(
         row = _in_parts(lengthwise(nest), DEFAULT, lengths) if not turns else DEFAULT
         if row.passes == "staged":
             return changed(row, vector_axis="strided", layout="gather")
-    return DEFAULT if turns else _in_parts(nest, DEFAULT, lengths, waits=waits)
+    return DEFAULT if turns else _in_parts(nest, DEFAULT, lengths)
 
 
-def _with_epilogue(nest: LoopNest, lengths: Lengths) -> Schedule:
-    """Few, long rows are computed in parts."""
-    if nest.across:
-        return DEFAULT
-    if nest.strategy == "row":
-        row = choose_reduction(nest.without_totals, lengths, waits=True)
-        if row.split == "await":
-            return row
-    reduced = Space.of(nest, lengths).reduced
-    if can_be_gathered(nest) and reduced <= tuning.GATHERED_LONGEST:
-        rows = nest.without_totals
-        if row_costs.cost_of("gathered", rows, reduced) < row_costs.cost_of("rows", rows, reduced):
-            return gathered_rows.schedule_of(nest, reduced)
-    return DEFAULT
-
-
-def _in_parts(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, *, waits: bool = False
-) -> Schedule:
+def _in_parts(nest: LoopNest, schedule: Schedule, lengths: Lengths) -> Schedule:
     """Rows or columns one after another, or in parts that threads share."""
     space = Space.of(nest, lengths)
     cut = parts.cut_of(nest, schedule, lengths)
@@ -99,10 +78,8 @@ def _in_parts(
         joins = "await" if stages_of(nest).ends_with_stores else "last_joins"
         return changed(schedule, passes="online", split=joins if cut.parts > 1 else "none")
     if cut.parts > 1:
-        joined = can_be_joined(nest) and not waits
-        return Schedule(
-            flattened=schedule.flattened, split="last_joins" if joined else "await"
-        )
+        joins = "last_joins" if can_be_joined(nest) else "await"
+        return changed(DEFAULT, flattened=schedule.flattened, split=joins)
     return schedule
 
 

@@ -9,13 +9,10 @@ from fuser.backends.cpu import conversion, costs, tuning
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
-    across,
-    epilogues,
     online_columns,
     online_parts,
     online_rows,
     packed_rows,
-    split_epilogues,
 )
 from fuser.backends.cpu.reducing.nest_views import lengthwise, turned
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
@@ -170,20 +167,3 @@ def unrolled_columns(
     wide = max(least, tuning.UNROLLED_COLUMN_CHUNK // length // least * least)
     rows = max(1, wide // columns)
     return [], Extent(math.prod(outside), columns, math.prod(lengths), rows, wide, schedule)
-
-
-def with_epilogue(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    """Blocks of rows or columns, whose results an epilogue reduces."""
-    if nest.across:
-        return across.lay_out(nest, lengths)
-    if schedule.split == "none":
-        beside = schedule.vector_axis == "strided"
-        words, extent = epilogues.lay_out(nest, lengths, beside=beside)
-        return words, extent._replace(schedule=schedule)
-    run = long_rows_in_parts if schedule.passes == "online" else one_by_one
-    words, extent = run(nest.without_totals, schedule, lengths, strides, turns)
-    notes = split_epilogues.note_words(nest, Space.of(nest, lengths).rows)
-    words[2] += notes
-    return [*words, *[0] * notes], extent

@@ -7,9 +7,7 @@ import math
 from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import (
-    across,
     deinterleaved_rows,
-    epilogues,
     flattened_columns,
     gathered_rows,
     online_columns,
@@ -17,7 +15,6 @@ from fuser.backends.cpu.reducing import (
     packed_columns,
     packed_rows,
     row_batches,
-    split_epilogues,
     unrolled_columns,
     unrolled_rows,
 )
@@ -220,45 +217,6 @@ def _flattened_fit(
     return dense and _parts_fit(nest, schedule, lengths, strides)
 
 
-# -- epilogues ----------------------------------------------------------------------------------
-
-
-def _emit_rows_with_epilogue(
-    module: Module, nest: LoopNest, name: str, schedule: Schedule
-) -> None:
-    if schedule.split == "await":
-        split_epilogues.SplitEpilogue(module, nest, name, split=True).emit()
-    else:
-        epilogues.RowEpilogue(module, nest, name).emit()
-
-
-def _emit_gathered_with_epilogue(
-    module: Module, nest: LoopNest, name: str, schedule: Schedule
-) -> None:
-    if schedule.accumulate == "plain":
-        epilogues.ColumnEpilogue(module, turned(nest), name).emit()
-        return
-    rows = epilogues.GatheredEpilogue(module, turned(nest), name)
-    rows.along = along(nest)
-    rows.emit()
-
-
-def _emit_columns_with_epilogue(
-    module: Module, nest: LoopNest, name: str, schedule: Schedule
-) -> None:
-    epilogues.ColumnEpilogue(module, nest, name).emit()
-
-
-def _emit_across(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    across.RowsAcross(module, nest, name).emit()
-
-
-def _epilogue_fits(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
-) -> bool:
-    return _parts_fit(nest.without_totals, schedule, lengths, strides)
-
-
 def _some(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
@@ -343,19 +301,5 @@ TEMPLATES: dict[Kind, Template] = {
     Kind("column", _STRIDED, "gather"): Template(
         _emit_along, extents.along_columns, _along_is_legal, _along_fits, _SPLIT
     ),
-    Kind("row epilogue"): Template(
-        _emit_rows_with_epilogue, extents.with_epilogue, fits=_epilogue_fits, parameters=_WAITING
-    ),
-    Kind("row epilogue", passes="online"): Template(
-        _emit_long_rows, extents.with_epilogue,
-        lambda nest, s: online_rows.find(nest) is not None, _some, {"split": ("await",)},
-    ),
-    Kind("row epilogue", _STRIDED, "gather"): Template(
-        _emit_gathered_with_epilogue, extents.with_epilogue,
-        lambda nest, s: can_be_gathered(nest), _gathered_fit,
-        {"accumulate": ("plain", "pairwise")},
-    ),
-    Kind("column epilogue"): Template(_emit_columns_with_epilogue, extents.with_epilogue),
-    Kind("row across"): Template(_emit_across, extents.with_epilogue),
 }  # fmt: skip
 """What each kind is; a kind that is not here is legal for no nest."""

@@ -40,9 +40,8 @@ class Kind:
 
 def kind_of(nest: LoopNest, schedule: Schedule) -> Kind:
     """The kind of a schedule of a nest."""
-    strategy = nest.strategy + (" across" if nest.across else " epilogue" if nest.totals else "")
     return Kind(
-        strategy, schedule.vector_axis, schedule.layout, schedule.flattened > 0,
+        nest.strategy, schedule.vector_axis, schedule.layout, schedule.flattened > 0,
         schedule.unroll > 0, schedule.combine, schedule.passes, bool(schedule.invariant_loads),
     )  # fmt: skip
 

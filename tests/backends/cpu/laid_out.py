@@ -9,8 +9,8 @@ from fuser.codegen import LoopNest
 
 
 def lay_out(
-    nest: LoopNest, lengths: Sequence[int], *, turns: int = 0, waits: bool = False
+    nest: LoopNest, lengths: Sequence[int], *, turns: int = 0
 ) -> tuple[list[int], Extent]:
     """Words after the strides, and how a nest is run, without strides."""
-    schedule = choose_reduction(nest, lengths, (), turns, waits=waits)
+    schedule = choose_reduction(nest, lengths, (), turns)
     return launch_of(nest, schedule, lengths, (), turns)

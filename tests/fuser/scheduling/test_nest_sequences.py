@@ -185,7 +185,7 @@ def test_others_get_the_kernels_apart() -> None:
     class Plain:
         """A backend without rows."""
 
-        capabilities = Capabilities(epilogues=True, complex_values=True)
+        capabilities = Capabilities(complex_values=True)
 
     graph = fuser.trace(gates, *arguments("gates"))
     spec = compile_upfront(graph)

@@ -317,9 +317,9 @@ def test_others_get_a_plan_without() -> None:
     """A backend that cannot run nests by turns stores what lies between."""
 
     class Plain:
-        """A backend that spells totals alone."""
+        """A backend without rows."""
 
-        capabilities = Capabilities(epilogues=True, complex_values=True)
+        capabilities = Capabilities(complex_values=True)
 
     spec, _ = plan_of(nearest, *arguments(((50, 3), (9, 3)), "float64"))
     served: Any = planned(spec, Plain())  # type: ignore[arg-type]

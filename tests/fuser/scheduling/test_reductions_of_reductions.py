@@ -1,4 +1,4 @@
-"""Reductions of reductions in one loop nest, beside NumPy."""
+"""Reductions of what reductions give, beside NumPy: loop nests of one kernel."""
 
 from collections.abc import Callable
 from random import Random
@@ -8,10 +8,6 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.compiler import compile_upfront, planned
-from fuser.ir.graph import Graph
-from fuser.scheduling import schedule
-from fuser.traffic.ledger import ledger
 from tests.fuser.comparing import visible_strides
 from tests.fuser.random_programs import laid_out
 
@@ -43,22 +39,28 @@ def _with_shape(x: Any) -> Any:
     return rows.sum(keepdims=True), rows.min(), rows
 
 
-#: name -> (function, operands, bytes of results for rows, columns and an item)
-ONE_KERNEL: dict[str, tuple[Function, int, Callable[[int, int], int]]] = {
-    "cross entropy": (_cross_entropy, 2, lambda r, c: 1),
-    "spread": (_spread, 1, lambda r, c: 1),
-    "largest norm": (lambda x: np.linalg.norm(x, axis=-1).max(), 1, lambda r, c: 1),
-    "sum of sums": (lambda x: x.sum(-1).sum(), 1, lambda r, c: 1),
-    "kept too": (_kept_too, 1, lambda r, c: r * c + 2),
-    "of elements": (_of_elements, 2, lambda r, c: r + 3),
-    "with shape": (_with_shape, 1, lambda r, c: r + 2),
-    "of several": (
-        lambda x: (x.max(-1) - x.min(-1)).mean() / (x.max(-1).max() + 7), 1, lambda r, c: 1
-    ),
-    "divergence": (
-        lambda x, y: (np.exp(x) * (x - y)).sum(-1).mean(), 2, lambda r, c: 1
-    ),
-}  # fmt: skip
+def _gradients(x: Any, y: Any) -> Any:
+    rest = x - x.mean(-1, keepdims=True)
+    return rest * y, (rest * y).sum(0), rest.sum(0), np.abs(rest).sum(-1).mean()
+
+
+#: name -> (function, operands)
+FUNCTIONS: dict[str, tuple[Function, int]] = {
+    "cross entropy": (_cross_entropy, 2),
+    "spread": (_spread, 1),
+    "largest norm": (lambda x: np.linalg.norm(x, axis=-1).max(), 1),
+    "sum of sums": (lambda x: x.sum(-1).sum(), 1),
+    "kept too": (_kept_too, 1),
+    "of elements": (_of_elements, 2),
+    "with shape": (_with_shape, 1),
+    "of several": (lambda x: (x.max(-1) - x.min(-1)).mean() / (x.max(-1).max() + 7), 1),
+    "divergence": (lambda x, y: (np.exp(x) * (x - y)).sum(-1).mean(), 2),
+    "columns": (lambda x: x.sum(0).max(), 1),
+    "scaled": (lambda x: x / x.sum(-1).max(), 1),
+    "centred": (lambda x: (lambda rows: rows - rows.mean())(x.sum(-1)), 1),
+    "deviation": (lambda x: x.sum(-1).std(), 1),
+    "gradients": (_gradients, 2),
+}
 
 
 def _all(found: Any) -> list[Any]:
@@ -78,29 +80,23 @@ def _check(function: Function, *arrays: Any, rtol: float = 2e-5) -> None:
             np.testing.assert_allclose(other, one, rtol=rtol, atol=rtol * 10)
 
 
-@pytest.mark.parametrize("name", ONE_KERNEL)
-def test_one_nest_moves_the_least_bytes(name: str) -> None:
-    """One kernel of one nest; arguments are read once, results written once."""
-    function, count, results = ONE_KERNEL[name]
-    arrays = [np.ones((37, 129), np.float32)] * count
-    graph = fuser.trace(function, *[array.copy() for array in arrays])
-    spec = compile_upfront(graph)
-    (group,) = spec.plan.groups
-    assert len(group.sections) == 1
-    assert group.sections[0].totals
-    sizes = dict(zip(("n0", "n1"), (37, 129), strict=True))
-    book = ledger(spec, {**sizes, **{f"n{2 * k + d}": (37, 129)[d] for k in range(count)
-                                     for d in range(2)}})  # fmt: skip
-    assert book.planned_bytes == book.least_bytes == 4 * (count * 37 * 129 + results(37, 129))
-
-
 SHAPES = [(37, 129), (1, 5), (5, 1), (1000, 3), (300, 70), (3, 7, 33), (40, 2049)]
 
 
-@pytest.mark.parametrize("name", ONE_KERNEL)
+@pytest.mark.parametrize("name", ["cross entropy", "spread", "largest norm", "divergence"])
+def test_one_kernel_moves_the_least_bytes(name: str) -> None:
+    """What rows come to stays in the cache: arguments are read once, results written once."""
+    function, count = FUNCTIONS[name]
+    arrays = [np.ones((37, 129), np.float32) for _ in range(count)]
+    told = fuser.fuse(function).explain(*arrays)
+    assert len(told.groups) == 1
+    assert told.ledger.planned_bytes == told.ledger.least_bytes == 4 * (count * 37 * 129 + 1)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_numpys_results(name: str) -> None:
-    """Short and long rows, few and many, of both widths: every form of the nest."""
-    function, count, _ = ONE_KERNEL[name]
+    """Short and long rows, few and many, of both widths: every schedule."""
+    function, count = FUNCTIONS[name]
     for place, shape in enumerate(SHAPES):
         dtype = ("f4", "f8")[place % 2]
         _check(function, *(GENERATOR.normal(size=shape).astype(dtype) for _ in range(count)))
@@ -128,7 +124,7 @@ def test_layouts(seed: int) -> None:
     shape = random.choice([(6, 40), (41, 70), (3, 5, 20), (130, 9), (2, 700)])
     x, y = (laid_out(random, GENERATOR.normal(size=shape)) for _ in range(2))
     for name in ("cross entropy", "of elements", "kept too"):
-        function, count, _ = ONE_KERNEL[name]
+        function, count = FUNCTIONS[name]
         _check(function, *(x, y)[:count])
 
 
@@ -144,13 +140,13 @@ def test_nothing_to_reduce() -> None:
 
 
 def test_values_that_are_not_numbers() -> None:
-    """NaN and infinities of a row reach the totals as they reach NumPy's."""
+    """NaN and infinities of a row reach the results as they reach NumPy's."""
     for value in (np.nan, np.inf, -np.inf, -0.0):
         for shape in ((70, 33), (400, 4), (3, 300)):
             x = GENERATOR.normal(size=shape).astype(np.float32)
             x[1, 2] = value
             for name in ("cross entropy", "of elements", "largest norm", "with shape"):
-                function, count, _ = ONE_KERNEL[name]
+                function, count = FUNCTIONS[name]
                 _check(function, *[x] * count)
 
 
@@ -183,63 +179,8 @@ def test_the_same_bits_whatever_the_number_of_threads() -> None:
         assert len(found) == 1
 
 
-def _nests(function: Function, *arrays: Any) -> int:
-    plan = compile_upfront(fuser.trace(function, *arrays)).plan
-    return sum(len(group.sections) for group in plan.groups)
-
-
-def test_what_needs_a_total_is_computed_after_it() -> None:
-    """Elements and results that a total enters take nests of their own."""
-    x = GENERATOR.normal(size=(37, 41))
-
-    def scaled(x: Any) -> Any:
-        return x / x.sum(-1).max()
-
-    def centred(x: Any) -> Any:
-        rows = x.sum(-1)
-        return rows - rows.mean()
-
-    def deviation(x: Any) -> Any:
-        return x.sum(-1).std()
-
-    for function in (scaled, centred, deviation):
-        assert _nests(function, x) == 2
-        _check(function, x)
-
-
-def test_columns_and_halves_are_reduced_apart() -> None:
-    """Columns are computed by tiles; sums of float16 are rounded once."""
-    assert _nests(lambda x: x.sum(0).max(), np.ones((3, 5))) == 2
-    assert _nests(lambda x: x.max(-1).sum(), np.ones((3, 5), np.float16)) == 2
-    _check(lambda x: x.max(-1).sum(), GENERATOR.normal(size=(30, 50)).astype("f2"), rtol=2e-3)
-
-
-def test_backends_without_totals_get_a_plan_without() -> None:
-    """The GPU backend takes two kernels, made once; the CPU's plan is untouched."""
-    from fuser.backend import get_backend
-
-    spec = compile_upfront(_traced())
-    other = planned(spec, get_backend("gpu"))
-    assert planned(spec, get_backend("cpu")) is spec
-    assert planned(spec, get_backend("gpu")) is other
-    assert len(other.plan.groups) == 2
-    assert not any(s.totals for group in other.plan.groups for s in group.sections)
-    assert len(fuser.generate_code(_traced(), backend="gpu")) == 2
-    assert len(fuser.generate_code(_traced(), backend="cpu")) == 1
-
-
-def test_a_plan_without_totals() -> None:
-    """As before they were known."""
-    lowered = compile_upfront(_traced()).plan.graph
-    assert len(schedule.plan(lowered, with_totals=False, with_rows=False).groups) == 2
-
-
-def _traced() -> Graph:
-    return fuser.trace(_spread, np.ones((3, 5)))
-
-
 def test_random_reductions_of_reductions() -> None:
-    """Prologues, rows' reductions, what is made of them, totals; several at once."""
+    """Prologues, rows' reductions, what is made of them, and its reductions; several at once."""
     pointwise: list[Function] = [np.abs, np.square, np.tanh, lambda v: v * 0.5 + 1, np.exp]
     rows: list[str] = ["sum", "max", "min", "mean"]
     for seed in range(25):
@@ -264,22 +205,6 @@ def test_random_reductions_of_reductions() -> None:
         shape = random.choice([(7, 5, 33), (40, 3, 4), (2, 3, 500)])
         arrays = [laid_out(random, GENERATOR.uniform(-1, 1, shape)) for _ in range(2)]
         _check(function, *arrays)
-
-
-def test_sums_across_rows_where_no_row_is_stored() -> None:
-    """Two nests: in the cache they are faster; and totals of both kinds are no one nest."""
-
-    def centred(x: Any) -> Any:
-        return (x - x.mean(-1, keepdims=True)).sum(0)
-
-    def both(x: Any) -> Any:
-        rest = x - x.mean(-1, keepdims=True)
-        return rest, rest.sum(0), np.abs(rest).sum(-1).mean()
-
-    x = GENERATOR.normal(size=(37, 41))
-    assert _nests(centred, x) == _nests(both, x) == 2
-    _check(centred, x)
-    _check(both, x)
 
 
 def test_a_total_beside_rows_of_one_element() -> None:
