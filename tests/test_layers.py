@@ -50,7 +50,7 @@ LAYERS = {
         machine: machine.*
         element calls: element_calls
         element loops: element_loops
-        loop nests: emit flattened_loops invariant_columns reducing.* scheduling.*
+        loop nests: emit flattened_loops reducing.* scheduling.*
         kernels: fused_kernel sequence element_kernels
         entries: entries.*
         backend: backend

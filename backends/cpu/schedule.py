@@ -39,8 +39,6 @@ class Schedule:
         passes: whether each stage of a reduction reads its elements, or one pass serves all.
         split: whether a reduction is computed in parts, and whether each thread that needs the
             result waits for all parts, or the thread that ends the last one does what is left.
-        invariant_loads: loads that are the same in all outer iterations: what is computed of them
-            alone is computed once for a tile of columns.
         store: whether results are written past the caches where they are aligned.
     """
 
@@ -54,7 +52,6 @@ class Schedule:
     accumulate: Literal["blocked", "plain", "chained", "pairwise"] = "blocked"
     passes: Literal["staged", "online"] = "staged"
     split: Literal["none", "await", "last_joins"] = "none"
-    invariant_loads: tuple[int, ...] = ()
     store: Literal["normal", "streaming"] = "normal"
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ times."""
 CHAIN_CHUNKS = 256
 """[chunks; no command] Row blocks of nests that run by turns are shared out in so many at most."""
 
-# -- one pass over elements (`flattened_loops`, `invariant_columns`, `packing`, `wrappers`) ----
+# -- one pass over elements (`flattened_loops`, `packing`, `wrappers`) ----
 
 FLATTENED_LONGEST, FLATTENED_ELEMENTS = 16, 2048
 """[elements; bias_add standardise colour_conversion] The longest innermost loop that is flattened,
@@ -60,15 +60,6 @@ FLATTENED_COPIED = 8
 """[elements; bias_add standardise colour_conversion] Copied in one iteration."""
 SCAN_VECTORS, SCAN_COLUMNS = 4, 256
 """[times as many lanes, columns; drawdown] Of columns beside each other that results run down."""
-INVARIANT_TILE, INVARIANT_KEPT = 1024, 4
-"""[columns, values; bias_add standardise colour_conversion] Columns of one tile, and values that
-are kept of each, at most."""
-INVARIANT_COLUMNS, INVARIANT_ROWS = 16, 16
-"""[columns, rows; bias_add standardise colour_conversion] At least, for loop-invariant values; rows
-of one chunk."""
-INVARIANT_ELEMENTS = 1 << 13
-"""[elements; bias_add standardise colour_conversion] In all, at least, for loop-invariant values:
-smaller calls are served for all lengths at once."""
 STREAMED_VECTORS = 8
 """[vectors; bias_add standardise colour_conversion] Rows that are shorter are not worth aligning
 for streaming stores."""

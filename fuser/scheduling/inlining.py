@@ -122,9 +122,10 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
     """Values with costly operations that broadcasting would repeat: compute them once.
 
     A value that is constant along the innermost axis is hoisted out of the inner loop by the
-    code generator, so only values that lack leading axes, or have ones there, count.
+    code generator, so only values that lack leading axes, or have ones there, count. What views
+    repeat is a few elements' neighbours: there only heavy operations cost more than a store.
     """
-    cost: dict[int, bool] = {}
+    cost: dict[int, int] = {}
     found: dict[int, str] = {}
     after: set[int] = set()  # values that belong to a reduction's loops
     users: dict[int, list[Node]] = {id(node): [node] for node in graph.outputs}
@@ -135,23 +136,25 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
     for node in graph.nodes:
         if node.op.reduction or any(id(arg) in after for arg in node.args):
             after.add(id(node))
-            cost[id(node)] = False
+            cost[id(node)] = costs.LIGHT
             continue
-        below = any(cost[id(arg)] for arg in node.args)
-        cost[id(node)] = (node.op.heavy or below) and not node.op.is_input
+        below = max((cost[id(arg)] for arg in node.args), default=costs.LIGHT)
+        own = min(costs.time_of(node.op), costs.HEAVY)
+        cost[id(node)] = max(own, below) if not node.op.is_input else costs.LIGHT
         for arg in node.args:
             repeated = repeats_rows(arg.shape, node.shape) or node.op.repeats
+            least = costs.HEAVY if node.op.structure else costs.ROOT
             if node.op.joins or node.op.scatters:
                 repeated = False  # each part is computed once
             elif node.op.structure and not node.op.repeats:
                 if id(arg) not in apart:
                     apart[id(arg)] = _apart(users[id(arg)])
                 repeated = not apart[id(arg)]
-            if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
+            if repeated and cost[id(arg)] >= least and arg.shape and arg.shape != node.shape:
                 found[id(through_views(arg))] = "heavy-broadcast"
-                cost[id(arg)] = False
+                cost[id(arg)] = costs.LIGHT
         if id(node) in found:
-            cost[id(node)] = False
+            cost[id(node)] = costs.LIGHT
     return found
 
 

@@ -46,7 +46,7 @@ def choose(
     if nest.rank < 2:
         return DEFAULT
     found = choose_flattened_loops(nest, lengths, strides, lanes_of(nest, features))
-    return found or choose_invariant_columns(nest, lengths, strides) or DEFAULT
+    return found or DEFAULT
 
 
 def choose_flattened_loops(
@@ -65,22 +65,6 @@ def choose_flattened_loops(
         if flattened_loops.can_be_flattened(nest, loops, lengths, strides):
             return Schedule(flattened=loops)
     return None
-
-
-def choose_invariant_columns(nest: LoopNest, lengths: Lengths, strides: Strides) -> Schedule | None:
-    """What all rows share, and costs much, is computed once for many of them."""
-    from fuser.backends.cpu import invariant_columns
-
-    *outside, inner = lengths
-    outer, elements = math.prod(outside), math.prod(lengths)
-    few = inner < tuning.INVARIANT_COLUMNS or outer < tuning.INVARIANT_ROWS
-    if elements < tuning.INVARIANT_ELEMENTS or few:
-        return None
-    touched = [d for d, s in zip(nest.operands, strides, strict=True) if any(s[:-1])]
-    if elements * sum(conversion.bytes_of(desc.dtype) for desc in touched) >= stream_bytes():
-        return None
-    shared = invariant_columns.shared_loads(nest, strides)
-    return Schedule(invariant_loads=shared) if invariant_columns.split(nest, shared) else None
 
 
 def writes_past_caches(nest: LoopNest, elements: int) -> bool:

@@ -21,7 +21,7 @@ from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-SPACE = 2
+SPACE = 3
 """The version of what a schedule can say: schedules of other versions are not read."""
 SUFFIX = ".tuned"
 Lengths = Sequence[int]
@@ -125,5 +125,4 @@ def _read() -> Entries:
 
 def _schedule(fields: Mapping[str, Any]) -> Schedule:
     """A schedule from its fields; whether it is legal is asked where it is used."""
-    given = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
-    return changed(DEFAULT, **given)
+    return changed(DEFAULT, **fields)

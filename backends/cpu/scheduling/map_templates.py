@@ -92,17 +92,6 @@ def _launch_scan(
     return [], Extent(outer, inner, elements, rows, whole, schedule)
 
 
-def _emit_invariants(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    """Append the function of a nest that computes loop-invariant values first."""
-    from fuser.backends.cpu import invariant_columns
-
-    parts = invariant_columns.split(nest, schedule.invariant_loads)
-    assert parts is not None
-    names = invariant_columns.emit_invariant(module, nest, name, parts)
-    for inner, part in zip(names, (parts.head, parts.rest), strict=True):
-        emit_section(module, part, inner, "internal ")
-
-
 def _chunk(nest: LoopNest, lengths: Lengths) -> int:
     return costs.chunk_elements(math.prod(lengths), costs.cost_ns(nest))
 
@@ -124,33 +113,12 @@ def _launch_flattened(
     return [], Extent(outer, inner, elements, rows, inner, schedule)
 
 
-def _launch_invariants(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    *outside, inner = lengths
-    outer, columns = math.prod(outside), min(inner, tuning.INVARIANT_TILE)
-    rows = max(tuning.INVARIANT_ROWS, _chunk(nest, lengths) // max(columns, 1))
-    return [], Extent(outer, inner, outer * inner, min(outer, rows), columns, schedule)
-
-
 def _can_be_flattened(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
     from fuser.backends.cpu.flattened_loops import can_be_flattened
 
     return can_be_flattened(nest, schedule.flattened, lengths, strides)
-
-
-def _has_invariants(nest: LoopNest, schedule: Schedule) -> bool:
-    from fuser.backends.cpu.invariant_columns import split
-
-    return split(nest, schedule.invariant_loads) is not None
-
-
-def _shared_loads(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
-    from fuser.backends.cpu.invariant_columns import shared_loads
-
-    return shared_loads(nest, strides)
 
 
 TEMPLATES: dict[Kind, Template] = {
@@ -166,10 +134,5 @@ TEMPLATES: dict[Kind, Template] = {
         lambda nest, s: nest.rank > s.flattened and streams(nest),
         _can_be_flattened,
         {"flattened": (1, 2)},
-    ),
-    Kind("map", has_invariants=True): Template(
-        _emit_invariants, _launch_invariants, _has_invariants,
-        lambda nest, s, lengths, strides: s.invariant_loads == _shared_loads(nest, strides),
-        {"invariant_loads": lambda nest, strides: (_shared_loads(nest, strides),)},
     ),
 }  # fmt: skip

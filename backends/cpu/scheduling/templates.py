@@ -35,14 +35,13 @@ class Kind:
     is_unrolled: bool = False
     combine: str = "tree"
     passes: str = "staged"
-    has_invariants: bool = False
 
 
 def kind_of(nest: LoopNest, schedule: Schedule) -> Kind:
     """The kind of a schedule of a nest."""
     return Kind(
         nest.strategy, schedule.vector_axis, schedule.layout, schedule.flattened > 0,
-        schedule.unroll > 0, schedule.combine, schedule.passes, bool(schedule.invariant_loads),
+        schedule.unroll > 0, schedule.combine, schedule.passes,
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ STORED: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
     "nothing": (lambda x: np.exp(x) + x.sum(-1)[:, None], (X,), []),
     "light row": (lambda x, v: x * (v + 1), (X, V), []),
     "costly row": (lambda x, v: x * np.exp(v), (X, V), ["heavy-broadcast"]),
+    "roots of a row": (lambda x, v: x * (v / np.sqrt(v)) + v, (X, V), ["heavy-broadcast"]),
+    "roots, neighbours": (lambda v: np.diff(1 / v), (V,), []),
     "costly column": (lambda x, v: x * np.exp(v[:6, None]), (X, V), []),
     "costly, transposed": (lambda x: np.exp(x).T + 1, (X,), []),
     "costly, one column": (lambda x: np.exp(x)[:, 0] * 2, (X,), []),
