@@ -17,11 +17,11 @@ from fuser.reports.statistics import (
     ratio_of,
     seconds_per_call,
 )
+from fuser.reports.tables import spread, with_ends
 
-AIMS = [
-    "cell", "variant", "call_s", "call_s_low", "call_s_high", "eager_ratio", "eager_ratio_low",
-    "eager_ratio_high", "aim", "verdict",
-]  # fmt: skip
+AIMS = with_ends(
+    ("cell", "variant", "call_s", "eager_ratio", "aim", "verdict"), ("call_s", "eager_ratio")
+)
 PRESETS = ("calls", "compile")
 CHAIN = "chain_"
 """Functions of so many operations, called one after another in one process."""
@@ -53,15 +53,9 @@ def _line(cell: Cell, suffix: str, aims: Mapping[str, float]) -> dict[str, Any]:
     aim = aims.get(cell.id, math.nan)
     judged = seconds if eager is None else ratio
     return {
-        "cell": cell.id, "variant": ours.variant, **_fields("call_s", seconds),
-        **_fields("eager_ratio", ratio), "aim": aim, "verdict": _verdict(judged, aim),
+        "cell": cell.id, "variant": ours.variant, **spread("call_s", seconds),
+        **spread("eager_ratio", ratio), "aim": aim, "verdict": _verdict(judged, aim),
     }  # fmt: skip
-
-
-def _fields(name: str, found: Estimate | None) -> dict[str, float | None]:
-    if found is None:
-        return {}
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def _verdict(found: Estimate | None, aim: float) -> str:

@@ -6,7 +6,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from fuser.reports.ceilings import Speed, ceiling_for, ceiling_speeds, fastest_for
 from fuser.reports.labels import Label, label_of
@@ -14,8 +13,8 @@ from fuser.reports.record import Cell, Record, Run, Variant
 from fuser.reports.statistics import (
     Estimate,
     LogRatios,
-    block_seconds,
     paired_log_ratios,
+    process_seconds,
     ratio_of,
     seconds_per_call,
 )
@@ -250,7 +249,7 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
     slowest_s = seconds.value
     if seconds.processes > 1:
         high = math.inf if seconds.high is None else seconds.high
-        slowest_s = min(high, WIDE * _slowest_process_s(run))
+        slowest_s = min(high, WIDE * max(process_seconds(run.samples).values()))
     if floor_s is not None and slowest_s < floor_s:
         return (
             f"below the launch floor: a call took {slowest_s * 1e9:.1f} ns, but one that does "
@@ -265,14 +264,6 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
             "data left in a cache, or work that was skipped"
         )
     return ""
-
-
-def _slowest_process_s(run: Run) -> float:
-    """Give the seconds of one call in the process that took longest: its median over blocks."""
-    found: dict[int, list[float]] = {}
-    for (process, _), each in block_seconds(run.samples).items():
-        found.setdefault(process, []).append(each)
-    return max((median(each) for each in found.values()), default=math.inf)
 
 
 def launch_floor_s(record: Record) -> float | None:

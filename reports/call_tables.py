@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fuser.reports.analysis import Analysis, Row
-from fuser.reports.record_details import Anatomy
+from fuser.reports.record import Anatomy
 from fuser.reports.scaling import calls_to_repay
 from fuser.reports.statistics import (
     LEAST_PROCESSES,

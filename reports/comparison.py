@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from statistics import median
 from typing import Literal
 
 from fuser.reports.analysis import analyse
@@ -18,8 +17,8 @@ from fuser.reports.record import Cell, Record, Run
 from fuser.reports.statistics import (
     Estimate,
     LogRatios,
-    block_seconds,
     paired_log_ratios,
+    process_seconds,
     ratio_between,
 )
 from fuser.reports.verdicts import NoiseFloor
@@ -275,10 +274,7 @@ def _logs(run: Run, eager: Run | None) -> LogRatios:
     if eager is not None:
         ratios = paired_log_ratios(eager.samples, run.samples)
         return {process: -log for process, log in ratios.items()}
-    seconds: dict[int, list[float]] = {}
-    for (process, _), each in block_seconds(run.samples).items():
-        seconds.setdefault(process, []).append(each)
-    return {process: math.log(median(each)) for process, each in seconds.items()}
+    return {process: math.log(each) for process, each in process_seconds(run.samples).items()}
 
 
 def _verdict(

@@ -1,20 +1,16 @@
 """The page of many runs: each row over commits, where it changed, and what got slower."""
 
-import html
-import re
 from collections.abc import Sequence
-from importlib.resources import files
-from io import StringIO
 from itertools import pairwise
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fuser.reports.history import Line, Slower, Step
+from fuser.reports.page import filled, resource
 from fuser.reports.plots import style
+from fuser.reports.plots.figures import to_svg
 
-_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 CHARTS = 24
 """Rows that are drawn for each machine: those that changed most; the table has all."""
 
@@ -31,28 +27,16 @@ def page(lines: Sequence[Line], slower: Sequence[Slower], release: str = "") -> 
         One HTML text without any reference that needs a network.
     """
     machines = list(dict.fromkeys(line.machine for line in lines))
-    text: str = _template().render(
-        machines=[_machine(name, [each for each in lines if each.machine == name])
-                  for name in machines],
+    return filled(
+        "history.html.j2",
+        machines=[_machine(number, name, [each for each in lines if each.machine == name])
+                  for number, name in enumerate(machines)],
         slower=[_slower(each) for each in slower], release=release, rows=len(lines),
-        style=files("fuser.reports").joinpath("page.css").read_text(encoding="utf-8"),
+        style=resource("page.css"),
     )  # fmt: skip
-    return text
 
 
-def _template() -> Any:
-    """The page's template, from this package; autoescaped."""
-
-    def source(name: str) -> str:
-        return files("fuser.reports").joinpath(name).read_text(encoding="utf-8")
-
-    environment = Environment(
-        loader=FunctionLoader(source), autoescape=True, undefined=StrictUndefined
-    )
-    return environment.get_template("history.html.j2")
-
-
-def _machine(name: str, lines: Sequence[Line]) -> dict[str, Any]:
+def _machine(number: int, name: str, lines: Sequence[Line]) -> dict[str, Any]:
     """What the template wants of one machine."""
     runs = {point.run: point for line in lines for point in line.points}
     ordered = sorted(runs.values(), key=lambda each: each.created_utc)
@@ -62,7 +46,8 @@ def _machine(name: str, lines: Sequence[Line]) -> dict[str, Any]:
         "name": name, "runs": len(runs), "first": ordered[0].created_utc[:10],
         "last": ordered[-1].created_utc[:10], "rows": len(lines),
         "steps": sorted(steps, key=lambda each: each["ratio"]),
-        "charts": [(f"{each.cell}, {each.variant}", chart(each)) for each in changed[:CHARTS]],
+        "charts": [(f"{each.cell}, {each.variant}", chart(each, f"{number}-{k}"))
+                   for k, each in enumerate(changed[:CHARTS])],
         "left_out": max(0, len(changed) - CHARTS),
         "lines": [_line(line) for line in lines],
     }  # fmt: skip
@@ -104,8 +89,13 @@ def change_of(ratio: float) -> str:
     return f"{max(ratio, 1 / ratio):.2f} times as {word}"
 
 
-def chart(line: Line) -> str:
-    """Draw one row over its runs as SVG: points with their intervals, levels between steps."""
+def chart(line: Line, name: str) -> str:
+    """Draw one row over its runs as SVG: points with their intervals, levels between steps.
+
+    Args:
+        line: the row.
+        name: unique in the page.
+    """
     with style.drawing():
         figure = style.new_figure(style.Layout("history", 4.6, 1), 2.0)
         axes = figure.subplots()
@@ -130,19 +120,13 @@ def chart(line: Line) -> str:
         marks = _marks(len(line.points))
         axes.set_xticks(marks, [_name_of(line, k) for k in marks])
         axes.set_xlabel("commit")
-        written = StringIO()
-        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
-    text = written.getvalue()
-    drawing = _METADATA.sub("", text[text.index("<svg") :])
-    for colour, variable in ((style.INK, "ink"), (style.GRID, "rule"), (style.MUTED, "muted")):
-        drawing = drawing.replace(colour, f"var(--{variable})")
-    return drawing.replace("<svg ", f'<svg role="img" aria-label="{_told(line)}" ', 1)
+        return to_svg(figure, f"row-{name}", _told(line))
 
 
 def _told(line: Line) -> str:
     """What the drawing shows, in words."""
     steps = "; ".join(f"{change_of(step.ratio)} at {line.dated(step)}" for step in line.steps)
-    return html.escape(f"{line.cell}, {line.variant}: {steps}", quote=True)
+    return f"{line.cell}, {line.variant}: {steps}"
 
 
 def _marks(count: int) -> list[int]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -81,14 +82,12 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
         The whole page as HTML text, without any reference that needs a network.
     """
     record = collection.analysis.record
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_resource)
-    )
-    return environment.get_template("page.html.j2").render(
+    return filled(
+        "page.html.j2",
         title=f"Fusion report {record.run_id}",
-        style=_resource("page.css"),
-        script=_resource("page.js"),
-        details_script=_resource("details.js"),
+        style=resource("page.css"),
+        script=resource("page.js"),
+        details_script=resource("details.js"),
         details=packed(collection.analysis),
         trace=TRACE_FILE if TRACE in record.texts else "",
         machine_line=machine_line(record),
@@ -101,7 +100,15 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
     )
 
 
-def _resource(name: str) -> str:
+def filled(template: str, **values: Any) -> str:
+    """Fill a template of this package; what it shows is escaped, and nothing may be missing."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(resource)
+    )
+    return environment.get_template(template).render(values)
+
+
+def resource(name: str) -> str:
     """Read a file that is installed beside this module."""
     return files("fuser.reports").joinpath(name).read_text(encoding="utf-8")
 

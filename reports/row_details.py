@@ -11,7 +11,7 @@ from typing import Any
 
 from fuser.reports.analysis import Analysis, Row
 from fuser.reports.display import anchor_of
-from fuser.reports.record_details import MachineLoad
+from fuser.reports.record import MachineLoad
 from fuser.reports.statistics import block_seconds
 from fuser.reports.tables import reproduce_command
 

@@ -119,6 +119,14 @@ def block_seconds(samples: Samples) -> dict[tuple[int, int], float]:
     return {key: median(times) for key, times in per_block.items()}
 
 
+def process_seconds(samples: Samples) -> dict[int, float]:
+    """Give the seconds of one call for each process: the median over its blocks."""
+    per_process: dict[int, list[float]] = defaultdict(list)
+    for (process, _), seconds in block_seconds(samples).items():
+        per_process[process].append(seconds)
+    return {process: median(seconds) for process, seconds in per_process.items()}
+
+
 def paired_log_ratios(baseline: Samples, candidate: Samples) -> dict[int, float]:
     """Give one log ratio a process: the median over blocks of log(baseline / candidate).
 
@@ -199,10 +207,7 @@ def seconds_per_call(samples: Samples, noise_log: float = 0.0) -> Estimate | Non
         Seconds a call: the geometric mean over processes of the process medians, with the reported
         interval of their logarithms; None where nothing was timed.
     """
-    per_process: dict[int, list[float]] = defaultdict(list)
-    for (process, _), seconds in block_seconds(samples).items():
-        per_process[process].append(seconds)
-    logs = {process: math.log(median(s)) for process, s in per_process.items()}
+    logs = {process: math.log(each) for process, each in process_seconds(samples).items()}
     return ratio_of(logs, noise_log=noise_log)
 
 

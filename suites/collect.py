@@ -7,16 +7,17 @@ from hashlib import sha256
 from typing import Any, cast
 
 from fuser.reports.record import (
+    Boundary,
     Ceiling,
     Cell,
     CompileScaling,
     Ledger,
+    MachineLoad,
     Run,
     Samples,
     Status,
     Variant,
 )
-from fuser.reports.record_details import Boundary, MachineLoad
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.probes.findings import Findings

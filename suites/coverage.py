@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.reports.record_details import CoverageCell, Proof
+from fuser.reports.record import CoverageCell, Proof
 from fuser.suites.workload import Workload
 
 LAYOUTS = ("contiguous", "strided", "transposed", "broadcast", "scalar", "inside")

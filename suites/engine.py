@@ -47,6 +47,11 @@ LEAST_WORKER_S = 1.0
 MORE_SHARE = 0.15
 """The share of the budget that is kept for more processes where there is no verdict."""
 WORKER_START_S = 1.0
+KEPT_SETTINGS = (
+    "processes", "most_processes", "most_blocks", "least_blocks", "least_sample_s", "budget_s",
+    "memory_bytes", "alternate", "longest_call_s", "reuse_compiled",
+)
+"""Fields of a plan that the record keeps among its settings."""
 Step = tuple[int, int]
 """What a worker that alternates with others waits to do: a cell, by its place, and a step of it."""
 STARTING = BEGIN - 1
@@ -229,7 +234,7 @@ class Engine:
         mean_s = (time.monotonic() - started_s) / max(1, process)
         for number in range(self.plan.processes, self.plan.most_processes):
             left_s = self.plan.budget_s - (time.monotonic() - started_s)
-            self.only = frozenset(inconclusive(self.collector.cells(), self.plan.variants))
+            self.only = frozenset(inconclusive(self.record(finished=False)))
             share = len(self.only) / max(1, len(self.plan.cells))
             if not self.only or left_s < WORKER_START_S + LEAST_WORKER_S + mean_s * share / 2:
                 return
@@ -494,12 +499,8 @@ def cells_measured(plan: Plan, earlier: Record | None) -> dict[str, Cell]:
 
 def _settings(plan: Plan) -> Mapping[str, Any]:
     return {
-        "processes": plan.processes, "most_processes": plan.most_processes,
+        **{name: getattr(plan, name) for name in KEPT_SETTINGS},
         "worker_processes": plan.worker_count(),
-        "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
-        "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
-        "memory_bytes": plan.memory_bytes, "alternate": plan.alternate,
-        "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
         "disk_cache": child_environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),
         **({"aims": dict(plan.aims)} if plan.aims else {}), **_baseline(plan),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser.reports.plain import to_plain
 from fuser.suites.cell_state import CellState, Limits, Row
 from fuser.suites.checks.seal import Seal
 from fuser.suites.checks.verify import (
@@ -326,13 +327,5 @@ def _first_event(
     stages_s = {} if first_call_s is None else with_rest(stages_s, first_call_s)
     return {
         "event": "first", "cell": cell, "variant": variant, "first_call_s": first_call_s,
-        "stages_s": stages_s, "kernels": facts.kernels,
-        "launches": facts.launches,
-        "fallback_reasons": list(facts.fallback_reasons), "unfused_bytes": facts.unfused_bytes,
-        "planned_bytes": facts.planned_bytes, "least_bytes": facts.least_bytes,
-        "allocations": facts.allocations, "text_hashes": dict(facts.text_hashes),
-        "operations": facts.operations, "elementary": facts.elementary,
-        "peak_bytes": facts.peak_bytes, "boundaries": list(facts.boundaries),
-        "tasks": facts.tasks, "handed_bytes": facts.handed_bytes,
-        "texts": dict(facts.texts),
+        "stages_s": stages_s, **to_plain(facts),
     }

@@ -79,7 +79,7 @@ LAYERS = {
         commands: commands.*
     """,
     "fuser.reports": """
-        record: plain record_details record
+        record: plain record
         statistics: statistics verdicts ceilings scaling labels plots.style plots.marks
         analysis: analysis device
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables

@@ -15,6 +15,7 @@ from fuser.reports.plots.marks import (
     dots,
     name_rows,
     variant_legend,
+    variants_in,
     workload_axis,
 )
 from fuser.reports.plots.style import (
@@ -66,8 +67,7 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     scale = " (linear to 1, then log)" if is_wide_range else ""
     whole = f"largest error against float64, ulp of the dtype{scale}"
     axes.set_xlabel("largest error, ulp" if layout.is_narrow else whole)
-    pairs = worst[["variant", "kind"]].drop_duplicates().itertuples(index=False)
-    known = [(str(variant), str(kind)) for variant, kind in pairs if kind in shown]
+    known = [pair for pair in variants_in(worst) if pair[1] in shown]
     variant_legend(figure_of(axes), known, collection.peers(), layout, handles)
     return figure_of(axes)
 

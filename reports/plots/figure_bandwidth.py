@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.marks import variant_legend
+from fuser.reports.plots.marks import variant_legend, variants_in
 from fuser.reports.plots.style import (
     GRID,
     INK,
@@ -67,9 +67,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     log_ticks(axes.yaxis, lambda value: f"{value:g}")
     axes.set_xlabel("inputs and outputs of one call (log)")
     axes.set_ylabel("GB/s of least traffic (log)")
-    pairs = rows[["variant", "kind"]].drop_duplicates().itertuples(index=False)
-    known = [(str(variant), str(kind)) for variant, kind in pairs]
-    variant_legend(figure_of(axes), known, peers, layout, handles)
+    variant_legend(figure_of(axes), variants_in(rows), peers, layout, handles)
     return figure_of(axes)
 
 

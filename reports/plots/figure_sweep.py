@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.marks import name_rows, rows_of, variant_legend
+from fuser.reports.plots.marks import name_rows, rows_of, variant_legend, variants_in
 from fuser.reports.plots.style import (
     INK,
     MUTED,
@@ -66,9 +66,10 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         axes.set_xlabel("elements (log)")
         axes.set_ylabel("time of one call (log)")
     order = ["eager", "fallback", "unfused", "fused"]
-    pairs = rows[["variant", "kind"]].drop_duplicates().itertuples(index=False)
-    known = [(str(variant), str(kind)) for variant, kind in pairs]
-    known.sort(key=lambda pair: order.index(pair[1]) if pair[1] in order else len(order))
+    known = sorted(
+        variants_in(rows),
+        key=lambda pair: order.index(pair[1]) if pair[1] in order else len(order),
+    )
     variant_legend(figure_of(drawn[0]), known, collection.peers(), layout, lines=True)
     return figure_of(drawn[0])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from ctypes.util import find_library
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import fuser
@@ -53,7 +52,7 @@ def findings() -> Iterator[tuple[str, str, str]]:
     for module, purpose in OPTIONAL.items():
         package = module.replace("_", "-")
         present = _is_there(module)
-        text = f"{_version(package)}: {purpose}"
+        text = f"{machine.version_of(package) or 'installed'}: {purpose}"
         if not present:
             text = f"without it no {purpose}: pip install {package}"
         yield module, "ok" if present else "absent", text
@@ -121,10 +120,3 @@ def _runner(spec: str) -> tuple[str, str]:
     if reason:
         return "absent", f"reports have no column of it; {reason}"
     return "ok", runner.description or f"ready: {spec}"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # importable all the same: from a checkout, perhaps
-        return "installed"

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any, ClassVar
 
-from fuser.reports.record_details import Anatomy, Arithmetic, CoverageCell, FirstCall
+from fuser.reports.record import Anatomy, Arithmetic, CoverageCell, FirstCall
 
 
 class Findings:

@@ -66,9 +66,9 @@ def usable_cores() -> int:
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python, the fuser and whatever of the peers is installed."""
-    found = {"python": platform.python_version(), "fuser": _version("fuser-bench") or "checkout"}
+    found = {"python": platform.python_version(), "fuser": version_of("fuser-bench") or "checkout"}
     for name in PACKAGES:
-        if (number := _version(name)) is not None:
+        if (number := version_of(name)) is not None:
             found[name] = number
     return found
 
@@ -99,7 +99,8 @@ def _git(root: Path, *arguments: str) -> str | None:
     return done.stdout.strip()
 
 
-def _version(name: str) -> str | None:
+def version_of(name: str) -> str | None:
+    """Return the version of an installed package; None where it is not one of pip's."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fuser.suites import cold
 from fuser.suites.checks.verify import compare, reference
 from fuser.suites.measuring import with_rest
 from fuser.suites.runners import Runner
@@ -16,14 +17,9 @@ FIRST_CALL = "first call"
 
 def chain(operations: int) -> Workload:
     """Return a workload of `operations` operations, each needing the one before."""
-
-    def function(x: Any, y: Any) -> Any:
-        for step in range(operations // 2):
-            x = (x * y) + y if step % 2 else (x * y) - y
-        return x
-
     return Workload(
-        f"chain_{operations}", "compile scaling", f"{operations} operations in a row", function,
+        f"chain_{operations}", "compile scaling", f"{operations} operations in a row",
+        cold.chain(operations),
         uniforms((-1.0, 1.0), (0.5, 0.9)), tolerance_eps=64,
     )
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 
 import fuser
-from fuser.reports.record_details import Boundary
+from fuser.reports.record import Boundary
 from fuser.suites import details
 
 

@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from fuser.reports.record_details import MachineLoad
+from fuser.reports.record import MachineLoad
 from fuser.suites import machine_load as load
 
 
