@@ -7,6 +7,7 @@ by each of them, unless that costs more than to write it once and to read it bac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 
 from fuser.base import budget
 from fuser.ir import costs
@@ -328,12 +329,17 @@ class _Elsewhere:
     def __init__(self, graph: Graph, given: dict[int, str]) -> None:
         self.found: dict[int, str] = {}
         self.stored = dict(given)
+        self.settled: set[int] = set()  # reductions of which what is computed is stored
         self.space: dict[int, Space | None] = {}
         self.roots: dict[int, tuple[Node, ...]] = {}
         self.uses: dict[int, int] = {}
+        self.nodes = graph.nodes
+        self.place = {id(node): place for place, node in enumerate(graph.nodes)}
+        self.users: dict[int, list[Node]] = {id(node): [node] for node in graph.outputs}
         for node in graph.nodes:
             for arg in {id(a): a for a in node.args}.values():
                 self.uses[id(arg)] = self.uses.get(id(arg), 0) + 1
+                self.users.setdefault(id(arg), []).append(node)
         for node in graph.nodes:
             self.space[id(node)] = self._space(node)
             self.roots[id(node)] = self._roots(node)
@@ -385,7 +391,10 @@ class _Elsewhere:
         space = None if id(node) in self.stored else self.space[id(node)]
         if space is None or node.op.reduction:
             return space
-        alive = any(id(root) not in self.stored for root in self.roots[id(node)])
+        alive = any(
+            id(root) not in self.stored and id(root) not in self.settled
+            for root in self.roots[id(node)]
+        )
         return space if alive else None
 
     def _reshaped(self, node: Node, space: Space) -> bool:
@@ -408,7 +417,30 @@ class _Elsewhere:
             self._store(source, "costly-shared")
         else:
             for reduction in reductions:
-                self._store(reduction, "reduction-elsewhere")
+                self._store(self._after(reduction), "reduction-elsewhere")
+                self.settled.add(id(reduction))
+
+    def _after(self, reduction: Node) -> Node:
+        """The last of the values of a reduction's shape that are computed of it, one by one.
+
+        Where nothing but that one is needed elsewhere, it is as good to store: an epilogue of the
+        reduction computes it once, and broadcasting does not repeat it. Else the reduction itself.
+        """
+        within: dict[int, Node] = {}
+        waiting = [self.place[id(reduction)]] if reduction.shape else []
+        while waiting:
+            node = self.nodes[heappop(waiting)]
+            alone = all(id(arg) in within or self.space.get(id(arg)) is None for arg in node.args)
+            alike = node.op.is_elementwise and node.shape == reduction.shape and alone
+            alike = alike and node.dtype.itemsize <= reduction.dtype.itemsize
+            if id(node) in within or not (alike or node is reduction):
+                continue
+            within[id(node)] = node
+            for user in self.users.get(id(node), ()):
+                heappush(waiting, self.place[id(user)])
+        left = [node for node in within.values()
+                if any(id(user) not in within or user is node for user in self.users[id(node)])]
+        return left[0] if len(left) == 1 else reduction
 
     def _store(self, node: Node, reason: str) -> None:
         """Store a value."""

@@ -65,6 +65,27 @@ def test_what_is_stored_and_why(name: str) -> None:
     assert "unfused-mode" in unfused.values() or not any(n.op.heavy for n in graph.nodes)
 
 
+def test_what_is_computed_of_a_reduction_is_stored_in_its_place() -> None:
+    """Roots of sums along rows are taken once, and not for each column that is added up then."""
+
+    def pulled(x: Any) -> Any:
+        lengths = np.sqrt((x * x).sum(2) + 0.01)
+        return (x / (lengths * lengths * lengths)[:, :, None]).sum(1)
+
+    def both(x: Any) -> Any:
+        sums = (x * x).sum(2)
+        return (x / np.sqrt(sums)[:, :, None]).sum(1), sums
+
+    x = np.random.default_rng(0).random((5, 6, 3))
+    for function, wanted in ((pulled, "multiply"), (both, "sum")):
+        graph, _ = rewrite(fuser.trace(function, x))
+        stored = stored_values(graph, "fused")
+        assert [n.op.name for n in graph.nodes if id(n) in stored] == [wanted]
+        found, plain = fuser.fuse(function, fallback="error")(x), function(x)
+        for one, other in zip(found, plain, strict=True):  # rows, or both results
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_views_are_limited() -> None:
     """A long chain of stencils is not computed again without bound, whatever its length."""
     def chain(v: Any) -> Any:
