@@ -168,20 +168,17 @@ class PythonCall:
     """What serves calls in Python, where a backend compares their arguments natively.
 
     Attributes:
-        function: it takes the leaves of the arguments and gives the result, or `MISSED`; without
-            `places`, it takes the arguments as they are given.
+        function: it takes the leaves of the arguments and gives the result, or `MISSED`.
         guards: of names that the function reads.
         holds: whether these, and settings, are as they were.
         counts: what each such call adds to the counters.
         leaves: the arguments of one call, see `ServedCall`.
         names: likewise.
         structure: likewise.
-        places: leaves that are arrays, by parameter name: their layouts are compared. None: only
-            their dtypes and ranks are.
+        places: leaves that are arrays, by parameter name: their layouts are compared.
         captured: arrays that are no arguments, likewise.
         written: arrays that have to be writeable.
         apart: pairs of arrays that must not share memory.
-        told: is called, some time later, with how many such calls there were.
     """
 
     function: Callable[..., Any]
@@ -191,11 +188,10 @@ class PythonCall:
     leaves: Sequence[Any]
     names: tuple[str, ...]
     structure: Any
-    places: Mapping[str, int] | None = None
+    places: Mapping[str, int]
     captured: Mapping[str, Any] = MappingProxyType({})
     written: tuple[str, ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
-    told: Callable[[int], None] | None = None
     out: None = None
 
 

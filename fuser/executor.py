@@ -42,17 +42,15 @@ LASTING = ("unrolled-loop", "too-large", "internal-error")
 class CannotRun(Exception):  # noqa: N818 - a signal from the executor to the interface
     """The executor says no; the interface falls back with the reason."""
 
-    def __init__(self, reason: Reason, lasting: bool = False, call: Any = None) -> None:
-        """Carry the reason; a lasting one holds for all calls with such arguments.
+    def __init__(self, reason: Reason, call: Any = None) -> None:
+        """Carry the reason.
 
         Args:
             reason: why.
-            lasting: see above.
             call: one whose decisions have led to where no kernels go on.
         """
         super().__init__(str(reason))
         self.reason = reason
-        self.lasting = lasting
         self.call = call
 
 
@@ -126,7 +124,7 @@ def bound(
         if found is not None and not wrong:
             return found
         if spec.refused is not None:
-            raise CannotRun(spec.refused, lasting=True)
+            raise CannotRun(spec.refused)
         from fuser.runtime.launch import bind  # `import fuser` does without
 
         if wrong:
@@ -137,7 +135,7 @@ def bound(
     except Unsupported as error:
         if error.reason.code in LASTING:
             spec.refused = error.reason
-        raise CannotRun(error.reason, lasting=error.reason.code in LASTING) from None
+        raise CannotRun(error.reason) from None
     except CompileError as error:
         raise CannotRun(Reason(error.code, "kernel", str(error))) from None
     if len(spec.launches) >= BOUND_LIMIT:

@@ -47,7 +47,7 @@ class Tally:
 
     def __init__(
         self, words: Any, place: int, counts: Mapping[str, int],
-        told: Callable[[int], None] | None,
+        told: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         """Read the word at `place` from now on, until this is forgotten.
 

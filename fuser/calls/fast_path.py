@@ -20,7 +20,11 @@ from fuser.tracing.trace_result import OutNode
 
 
 class Ready(Prepared):
-    """How such calls run where all is kernels."""
+    """How such calls run where all is kernels.
+
+    Attributes:
+        knows_its_arguments: whether `try_again` may be asked with any arguments.
+    """
 
     def __init__(self, call: Call, launch: Any, writes: Writes) -> None:
         """Keep the bound launch, too."""
@@ -136,8 +140,6 @@ class ReadyForIntegers(Ready):
 
 class Ways:
     """Short ways of calls that are alike but for their numbers: one for each class of these."""
-
-    knows_its_arguments = False
 
     def __init__(self, first: ReadyForIntegers) -> None:
         """Know one."""

@@ -48,7 +48,6 @@ from fuser.base.errors import (
     FuserError,
     FusionError,
     Reason,
-    ShapeError,
     Unsupported,
     let_go,
 )
@@ -63,9 +62,8 @@ from fuser.calls import (
 )
 from fuser.calls.outputs import copied_into, given_buffers
 from fuser.calls.specialisation import Call, Specialisation, is_brief
-from fuser.capture import captures
 from fuser.capture.effects import tracing_here
-from fuser.capture.known_errors import PATIENCE, Unready, counts_of
+from fuser.capture.known_errors import PATIENCE, counts_of
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
@@ -175,7 +173,6 @@ class FusedFunction(_Base[P, Result]):
         self._latest: Any = None
         self._latest_out: Any = None
         self._takes_out = not takes_keyword(function, "out")
-        self._refused: dict[Any, Unready] = {}
         self._long: dict[Any, int] = {}
         self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
@@ -242,23 +239,11 @@ class FusedFunction(_Base[P, Result]):
                 key = exact_key(args)
                 ready = self._ready.get(key) if key is not None else None
                 if ready is not None and ready.holds():
-                    if type(ready) is not Unready:
-                        result = ready.run(args)
-                        if result is not MISSED:
-                            if self._long:
-                                self._long.clear()
-                            return result
-                    elif ready.refused is not None and self.fallback != "error":
-                        counters.add_soon(ready.counts)
-                        self.note_reason(ready.refused)
-                        self._count_long(args, kwargs, [ready.refused])
-                        return self.__wrapped__(*args)
-                    elif (error := ready.known_error(args)) is not None:
-                        self._count_long(args, kwargs, ())
-                        try:
-                            raise error
-                        finally:
-                            del error  # which leads to this frame
+                    result = ready.run(args)
+                    if result is not MISSED:
+                        if self._long:
+                            self._long.clear()
+                        return result
             elif self._latest_out is not None and kwargs.keys() == _OUT:
                 result = self._latest_out.run(args, kwargs["out"])
                 if result is not MISSED:
@@ -267,14 +252,6 @@ class FusedFunction(_Base[P, Result]):
             pass
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
             return _run_frame(self, *frame, args, kwargs, None)
-        if self._refused and self.fallback != "error":
-            known = self._refused.get(refusal_key(args, kwargs))
-            if known is not None and known.holds():
-                counters.add_soon(known.counts)
-                if known.refused is not None:
-                    self.note_reason(known.refused)
-                    self._count_long(args, kwargs, [known.refused])
-                return self.__wrapped__(*args, **kwargs)
         given = dict(kwargs) if kwargs else kwargs
         fell: list[Reason] = []
         try:
@@ -300,7 +277,6 @@ class FusedFunction(_Base[P, Result]):
             reason = error.reason
         if reason is not None:
             fell.append(reason)
-            self._note(args, None, reason, kwargs if out is None else None)
             return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
@@ -339,16 +315,10 @@ class FusedFunction(_Base[P, Result]):
             stopped = error.call if type(error) is CannotRun else None
             if stopped is not None and self.fallback != "error" and not timeline.listening():
                 self._shorten(stopped, structure, leaves, args, names, out)
-            if frame is None and type(error) is CannotRun and error.lasting:
-                self._note(args, None, reason, kwargs if out is None else None)
             let_go(error, handled)
         except (running.ReadOnlyError, running.OutOfRangeError):
             if out is not None:
                 raise
-        except (ShapeError, OverflowError) as error:
-            if not names:
-                self._note(args, error, None)
-            raise
         # No exception of ours is handled any more: the plain function must not meet one.
         if reason is None:  # it raises itself, after what it writes before that
             return self.__wrapped__(*args, **kwargs)
@@ -398,45 +368,6 @@ class FusedFunction(_Base[P, Result]):
     #: Where native entries send what they do not know.
     _slow_call = __call__
 
-    def _note(
-        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None,
-        kwargs: Any = None,
-    ) -> None:  # fmt: skip
-        """Remember what exactly such calls lead to, so that they are not looked at again.
-
-        Args:
-            args: of the call.
-            error: what it raises.
-            reason: why it is refused.
-            kwargs: of a call that is refused; None where only its arguments may be noted.
-        """
-        if timeline.listening():
-            return
-        known: dict[Any, Any] = self._ready
-        key = None if kwargs else exact_key(args)
-        if key is None and reason is not None and kwargs is not None:
-            known, key = self._refused, refusal_key(args, kwargs)
-        if key is None:
-            return
-        found = known.get(key)
-        if found is None or not found.holds():
-            if len(known) >= READY_LIMIT:
-                known.clear()
-            try:
-                objects = () if known is self._ready else (*args, *(kwargs or {}).values())
-                named = [thing for thing in objects if not is_a(thing, (np.ndarray, np.generic))]
-                with internal_errors(self._name):
-                    guards = captures.find_guards(self.__wrapped__, named)
-                    found = Unready(guards, reason)
-            except Unsupported:
-                return
-            known[key] = found
-            if reason is not None and self.fallback != "error":
-                with suppress(FuserError), internal_errors(_SHORT_WAY):
-                    self._leave_to_numpy(found, reason, guards, args, kwargs or {})
-        if error is not None and type(found) is Unready:
-            found.keep(args, error)
-
     def _count_long(self, args: tuple[Any, ...], kwargs: Any, fell: Sequence[Reason]) -> None:
         """Count a call that Python looked at, and that ended in the plain function or in an error.
 
@@ -447,8 +378,7 @@ class FusedFunction(_Base[P, Result]):
             kwargs: likewise.
             fell: why the plain function ran, if it did.
         """
-        key = exact_key(args) if not kwargs else None
-        key = refusal_key(args, kwargs) if key is None else key
+        key = refusal_key(args, kwargs)
         if len(self._long) >= READY_LIMIT and key not in self._long:
             self._long.clear()
         seen = self._long[key] = self._long.get(key, 0) + 1
@@ -469,21 +399,6 @@ class FusedFunction(_Base[P, Result]):
                     self.fallbacks.append(reason)
                 arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
                 executor.planned_for(arrays).install_plain(self, call)
-
-    def _leave_to_numpy(
-        self, found: Unready, reason: Reason, guards: list[Any], args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:  # fmt: skip
-        """Have the plain function serve such calls at once, whatever their values are."""
-        leaves = [*args, *kwargs.values()]
-        if len(leaves) <= READY_LIMIT:
-            structure, _ = trees.flatten(((0,) * len(args), dict.fromkeys(kwargs, 0)))
-            call = PythonCall(
-                function=self.__wrapped__, guards=guards, holds=found.holds,
-                counts=found.counts, leaves=leaves, names=tuple(kwargs), structure=structure,
-                told=functools.partial(_count_reason, self._fallback_counts, reason),
-            )  # fmt: skip
-            self._install(call)
 
     def _shorten(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
@@ -823,7 +738,7 @@ class FusedFunction(_Base[P, Result]):
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
-        self._refused, self._long = {}, {}
+        self._long = {}
         self._frames = None
         if self._native is not None:
             self._native.detach()

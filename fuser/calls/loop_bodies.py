@@ -89,7 +89,7 @@ class PhaseFunction(FusedFunction[..., Any]):
                 short = self._shorten(call, structure, leaves, args, (), None)
                 self._long_ways = 0 if short else self._long_ways + 1
                 if self._long_ways > LONG_WAYS and is_brief(call):
-                    raise CannotRun(Reason("no-gain", "loop", LONG_WAY), lasting=True)
+                    raise CannotRun(Reason("no-gain", "loop", LONG_WAY))
         return result
 
     _slow_call: Any = __call__

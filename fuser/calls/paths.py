@@ -226,8 +226,6 @@ class ReadyPaths(config.Standing):
         missed: how often such calls have missed others that were made before.
     """
 
-    knows_its_arguments = False
-
     def __init__(self, path: _Path) -> None:
         """Write the path down; see `made_ready`."""
         found = path.call.specialisation

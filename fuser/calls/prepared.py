@@ -13,13 +13,7 @@ from fuser.capture import captures
 
 
 class Prepared(config.Standing):
-    """What is known of calls with exactly these shapes and strides: only values differ.
-
-    Attributes:
-        knows_its_arguments: whether `try_again` may be asked with any arguments.
-    """
-
-    knows_its_arguments = False
+    """What is known of calls with exactly these shapes and strides: only values differ."""
 
     def __init__(self, call: Call, guards: Sequence[tuple[str, Any]]) -> None:
         """Keep what does not change from call to call.

@@ -76,8 +76,6 @@ class ReadyProgram(config.Standing):
         missed: how often such calls have missed another one that was made before.
     """
 
-    knows_its_arguments = False
-
     def __init__(self, call: Call, program: Program, kind: Any, count: int) -> None:
         """Write the steps down, after a call has run them; see `make_ready_program`."""
         specialisation = call.specialisation

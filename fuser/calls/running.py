@@ -88,7 +88,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
         raise
     if trace.stopped is not None:
         call.specialisation.stops += 1
-        raise CannotRun(trace.stopped, lasting=False, call=call)
+        raise CannotRun(trace.stopped, call)
     for array, region, output in later:
         array[region.slices(call.sizes)] = results[output]
     made: dict[int, Any] = {}  # what is returned twice is one object

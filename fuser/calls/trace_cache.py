@@ -111,7 +111,7 @@ def specialised(
     """
     if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
         if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
-            raise CannotRun(entry.refused, lasting=not entry.found)
+            raise CannotRun(entry.refused)
     objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
     objects += trees.classes(structure)
     entry.errors.raise_known(leaves)

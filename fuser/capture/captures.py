@@ -227,9 +227,9 @@ def same_value(now: Any, expected: Any) -> bool:
     if type(now) is not type(expected):
         return False
     if type(now) in (list, tuple):
-        return len(now) == len(expected) and all(map(same_value, now, expected))
+        return len(now) == len(expected) and _same_values(now, expected)
     if type(now) is dict:
-        return _same_keys(now, expected) and all(map(same_value, now.values(), expected.values()))
+        return _same_keys(now, expected) and _same_values(now.values(), expected.values())
     if now is expected:
         return True
     if not is_a(now, _SCALARS) and type(now) not in (set, frozenset):
@@ -242,6 +242,11 @@ def same_value(now: Any, expected: Any) -> bool:
         return False
 
 
+def _same_values(now: Iterable[Any], expected: Iterable[Any]) -> bool:
+    """Whether values are the same one by one; most often they are the very objects."""
+    return all(map(operator.is_, now, expected)) or all(map(same_value, now, expected))
+
+
 def _same_keys(now: dict[Any, Any], expected: dict[Any, Any]) -> bool:
     """Whether two mappings have the same keys in the same order."""
     try:
@@ -250,26 +255,16 @@ def _same_keys(now: dict[Any, Any], expected: dict[Any, Any]) -> bool:
         return False
 
 
-def find_guards(function: Callable[..., Any], objects: Iterable[Any] = ()) -> list[NameGuard]:
-    """Every name that a function, and the Python functions that it uses, may read.
-
-    Args:
-        function: a Python function or method.
-        objects: further objects whose attributes the function may read (`self` …).
-    """
-    return look_around(function, objects)[0]
-
-
 def look_around(
     function: Callable[..., Any],
     objects: Iterable[Any] = (),
     without: Iterable[tuple[int, str]] = (),
 ) -> tuple[list[NameGuard], list[Any]]:
-    """What `find_guards` finds, and the objects that were met.
+    """Every name that a function, and the Python functions that it uses, may read; objects met.
 
     Args:
-        function: see there.
-        objects: see there.
+        function: a Python function or method.
+        objects: further objects whose attributes the function may read (`self` …).
         without: names that need no guard, by the identity of their namespace.
     """
     collector = _Collector()

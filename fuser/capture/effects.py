@@ -58,7 +58,7 @@ class Surroundings:
         """Look at what code names.
 
         Args:
-            guards: the names, see `captures.find_guards`.
+            guards: the names, see `captures.look_around`.
             objects: whose attributes it may read or set.
             allowed: attributes that may change, by the identity of their namespace; they are put
                 back, too.

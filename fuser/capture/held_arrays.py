@@ -14,6 +14,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.capture.captures import NameGuard, Slots, arrays_of, has_elements
 from fuser.capture.contents import snapshot
+from fuser.capture.effects import form_of
 from fuser.tracing.trace_result import Trace
 
 #: Bytes of an array that are compared at each call, at most.
@@ -25,13 +26,11 @@ class Held:
 
     def __init__(self, array: Any) -> None:
         """Look at `array`."""
-        self.array = array
+        self.array, self._form, self._values = array, form_of(array), array.tobytes()
 
-    def get(self, name: str, default: Any) -> bytes:
-        """As a namespace's."""
-        array = self.array
-        shown = f"{array.dtype!r} {array.shape} {array.strides} {array.flags.writeable} "
-        return shown.encode() + bytes(array.tobytes())
+    def get(self, name: str, default: Any) -> bool:
+        """As a namespace's: whether it holds the same still."""
+        return form_of(self.array) == self._form and bool(self.array.tobytes() == self._values)
 
 
 def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGuard]:
@@ -58,8 +57,7 @@ def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGu
             if array.nbytes > LARGEST:
                 shown = f"{guard.name}, an array of {array.nbytes} bytes that is no argument"
                 raise Unsupported("array-conversion", function, shown, "")
-            held = Held(array)
-            found[id(array)] = NameGuard(held, guard.name, held.get("", None), True)
+            found[id(array)] = NameGuard(Held(array), guard.name, True, False)
     return list(found.values())
 
 

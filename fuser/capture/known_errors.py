@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from fuser.base import config
 from fuser.base.errors import Reason
 from fuser.base.protocols import is_array
 from fuser.capture import captures
@@ -81,44 +80,6 @@ class KnownErrors:
 def counts_of(refused: Reason) -> dict[str, int]:
     """What a call that is refused adds to the counters."""
     return {"fallbacks": 1, f"fallback.{refused.code}": 1}
-
-
-class Unready(config.Standing):
-    """What such calls lead to that do not run as kernels: the short way of errors and refusals.
-
-    It stands where a `Ready` stands for other calls with these types, shapes and strides.
-
-    Attributes:
-        refused: why such calls are the plain function's, whatever the values.
-        counts: what such a call adds to the counters.
-    """
-
-    knows_its_arguments = False
-
-    def __init__(self, names: list[captures.NameGuard], refused: Reason | None = None) -> None:
-        """Hold as long as settings, and names that the function reads, are as they are now."""
-        super().__init__(names)
-        self._known: dict[Any, Exception] = {}
-        self.refused = refused
-        self.counts = {} if refused is None else counts_of(refused)
-
-    def keep(self, args: Sequence[Any], error: Exception) -> None:
-        """Remember what arguments with these numbers lead to."""
-        if is_fleeting(error):
-            return
-        if len(self._known) >= LIMIT:
-            self._known.clear()
-        self._known[_numbers(args)] = copy.copy(error)
-
-    def known_error(self, args: Sequence[Any]) -> Exception | None:
-        """What these numbers have led to; None where that is unknown."""
-        found = self._known.get(_numbers(args)) if self._known else None
-        return None if found is None else copy.copy(found)
-
-
-def _numbers(args: Sequence[Any]) -> tuple[str, ...]:
-    """Python numbers, to the last bit."""
-    return tuple(repr(arg) for arg in args if _is_number(arg))
 
 
 def _is_number(leaf: Any) -> bool:

@@ -240,8 +240,7 @@ def run_loop(
     except CannotRun:
         raise
     except Unsupported as error:
-        lasting = error.reason.code in executor.LASTING
-        raise CannotRun(changed(error.reason, where=step.where), lasting) from None
+        raise CannotRun(changed(error.reason, where=step.where)) from None
     except Exception as error:  # noqa: BLE001 - the plain function decides what it means
         found = f"{type(error).__name__}: {error}"
         raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None

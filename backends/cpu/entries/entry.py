@@ -233,7 +233,7 @@ class Context:
                 table, keep = python_calls.python_table(call)
             except NotServed:
                 return False
-            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts, call.told)
+            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
             self._append(table, [table, keep, tally])
         return True
 

@@ -1,8 +1,7 @@
 """Tables of calls that a Python function serves, once the dispatcher has compared the arguments.
 
-Such a function runs a program's stages and what stands between them, or it is the user's own. It
-may give `MISSED`: then the dispatcher goes on as if the table did not fit. What it raises goes to
-the caller.
+Such a function runs a program's stages and what stands between them. It may give `MISSED`: then the
+dispatcher goes on as if the table did not fit. What it raises goes to the caller.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from fuser.backends.cpu.machine.arrays import reach
 from fuser.base.protocols import is_a
 
 TEXT = """\
-define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %args, i64 %n, ptr %kwnames,
-                         ptr %values, ptr %bases, ptr %symbols) {
+define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
+                         ptr %symbols) {
 entry:
   %parts = alloca [LAYOUT.MOST_LEAVES x ptr]
   %callee = get ptr %table TABLE.callee
@@ -30,18 +29,12 @@ entry:
   %slots = get ptr %table TABLE.number_list
   %pairs = get i64 %table TABLE.overlaps
   %no.pairs = icmp eq i64 %pairs, 0
-  br i1 %no.pairs, label %how, label %overlaps
+  br i1 %no.pairs, label %loop, label %overlaps
 overlaps:
   %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
-  br i1 %apart, label %how, label %slow
-how:
-  %as.given = icmp eq i64 %count, LAYOUT.AS_GIVEN
-  br i1 %as.given, label %pass, label %loop
-pass:
-  %passed = call ptr %vectorcall(ptr %callee, ptr %args, i64 %n, ptr %kwnames)
-  br label %look
+  br i1 %apart, label %loop, label %slow
 loop:
-  %k = phi i64 [ 0, %how ], [ %k1, %next ]
+  %k = phi i64 [ 0, %entry ], [ 0, %overlaps ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %next, label %gathered
 next:
@@ -51,10 +44,7 @@ next:
   %k1 = add i64 %k, 1
   br label %loop
 gathered:
-  %given = call ptr %vectorcall(ptr %callee, ptr %parts, i64 %count, ptr null)
-  br label %look
-look:
-  %found = phi ptr [ %passed, %pass ], [ %given, %gathered ]
+  %found = call ptr %vectorcall(ptr %callee, ptr %parts, i64 %count, ptr null)
   %missed = get ptr %api API.missed
   %is.missed = icmp eq ptr %found, %missed
   br i1 %is.missed, label %drop, label %give
@@ -95,29 +85,24 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         keep.append(listed)
         return layout.address(listed)
 
-    as_given = call.places is None
-    record_of = dict(call.places or {})
+    record_of = dict(call.places)
     records = [
-        {"slot": slot, **_record(leaf, as_given, keep)}
+        {"slot": slot, **_record(leaf, keep)}
         for leaf, slot in zip(call.leaves, places.slots, strict=True)
     ]
     arrays = {name: call.leaves[place] for name, place in record_of.items()} | dict(call.captured)
     for name, array in call.captured.items():
         record_of[name] = len(records)
-        found = _record(array, as_given, keep)
+        found = _record(array, keep)
         records.append({"slot": layout.CAPTURED, "object": id(array), **found})
-    pairs = [(array, records[record_of[name]]) for name, array in arrays.items()]
-    if as_given:
-        pairs = list(zip(call.leaves, records, strict=True))
-    for array, record in pairs:
-        if type(array) is not np.ndarray or (as_given and array.flags.c_contiguous):
-            continue  # what is refused in one memory order may be fused in another
-        record |= {"kind": layout.EXACT_ARRAY, "axes": native([array.shape, array.strides])}
+    for name, array in arrays.items():
+        if type(array) is np.ndarray:
+            axes = native([array.shape, array.strides])
+            records[record_of[name]] |= {"kind": layout.EXACT_ARRAY, "axes": axes}
     for name in call.written:
         records[record_of[name]]["flags"] = layout.IS_WRITEABLE
     keep.append(call.captured)
-    counted = layout.AS_GIVEN if as_given else len(call.leaves)
-    if counted > layout.MOST_LEAVES or len(records) > layout.MOST_BASES:
+    if len(call.leaves) > layout.MOST_LEAVES or len(records) > layout.MOST_BASES:
         raise NotServed
     rows: dict[str, Sequence[Sequence[int]]] = {
         "record": [layout.words("RECORD", **record) for record in records],
@@ -130,7 +115,7 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
     words = layout.words(
         "TABLE", nargs=places.given - len(call.names), names=len(call.names),
         name_list=native([[id(name) for name in call.names]]), given=places.given,
-        held=places.held, callee=id(function), numbers=counted,
+        held=places.held, callee=id(function), numbers=len(call.leaves),
         number_list=native([places.slots]), **values,
     )  # fmt: skip
     return layout.array([words]), keep
@@ -140,18 +125,17 @@ def _guarded(call: PythonCall) -> Callable[..., Any]:
     """What serves a call as long as names are as they were."""
     function, holds = call.function, call.holds
 
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs) if holds() else MISSED
+    def guarded(*args: Any) -> Any:
+        return function(*args) if holds() else MISSED
 
     return guarded
 
 
-def _record(leaf: Any, as_given: bool, keep: list[Any]) -> dict[str, int]:
+def _record(leaf: Any, keep: list[Any]) -> dict[str, int]:
     """How an argument is compared: an array by dtype and rank, a number by its type.
 
     Args:
         leaf: the argument.
-        as_given: it is for the user's own function, which is right whatever it is.
         keep: what is compared with, to be kept.
 
     Raises:
@@ -164,17 +148,14 @@ def _record(leaf: Any, as_given: bool, keep: list[Any]) -> dict[str, int]:
         if leaf.ndim > layout.MOST_RANK:
             raise NotServed
         keep.append(leaf.dtype)
-        ordered = layout.IS_CONTIGUOUS if leaf.flags.c_contiguous else 0
-        kind_of = {"kind": layout.ANY_ARRAY, "expected": id(leaf.dtype), "rank": leaf.ndim}
-        return found | kind_of | {"flags": ordered}
+        return found | {"kind": layout.ANY_ARRAY, "expected": id(leaf.dtype), "rank": leaf.ndim}
     if kind is float or kind is int or kind is bool:
         return found | {"kind": layout.NUMBER}
     if is_a(leaf, (np.ndarray, np.generic)):
-        if not as_given and leaf.dtype.kind not in "biufc":
+        if leaf.dtype.kind not in "biufc":
             raise NotServed
         return found | {"kind": layout.GENERIC}
-    if not as_given:
-        keep.append(leaf)  # another one may get its id
+    keep.append(leaf)  # another one may get its id
     return found | {"kind": layout.OBJECT, "expected": id(leaf)}
 
 

@@ -262,8 +262,8 @@ choose:
   %is.kernels = icmp eq ptr %callee, null
   br i1 %is.kernels, label %kernels, label %ask
 ask:
-  %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %args, i64 %n, ptr %kwnames,
-                            ptr %values, ptr %bases, ptr %symbols)
+  %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
+                            ptr %symbols)
   br label %served
 kernels:
   %prologue = get ptr %table TABLE.prologue

@@ -75,8 +75,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
 #: an integer that lengths or offsets depend on.
 CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT = range(6)
 GENERIC, INTEGER = 6, 7
-#: How many arguments a Python function gets that takes them as they are given.
-AS_GIVEN = -1
 #: Where an object is that is no argument, but captured.
 CAPTURED = -1
 #: Kinds of containers.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.capture.known_errors import PATIENCE
 from tests.fuser.comparing import assert_same, compare, difference, independent
 from tests.threads import on_threads, running
 
@@ -407,26 +408,19 @@ def test_a_quotient_is_no_length() -> None:
     ],
     ids=["keywords", "nested", "dict", "object", "long", "too-many"],
 )
-def test_refused_calls_of_any_kind_are_known(
-    args: tuple[Any, ...], kwargs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_refused_calls_of_any_kind_are_the_plain_functions(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """The plain function runs at once, whatever the arguments are."""
+    """Whatever the arguments are, each is counted, with its one reason."""
 
     def drawing(*args: Any, **kwargs: Any) -> Any:
         return np.random.rand(3), type(args[0])  # noqa: NPY002 - it cannot be traced
 
     fused = fuser.fuse(drawing, fallback="allow")
-    for _ in range(3):
-        assert fused(*args, **kwargs)[1] is type(args[0])
     before = fuser.stats().get("fallbacks", 0)
-
-    def flatten(tree: Any) -> Any:
-        raise AssertionError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(fuser.base.trees, "flatten", flatten)
+    for _ in range(2 * PATIENCE):
         assert fused(*args, **kwargs)[1] is type(args[0])
-    assert fuser.stats().get("fallbacks", 0) == before + 1
+    assert fuser.stats().get("fallbacks", 0) == before + 2 * PATIENCE
     assert len(fused.fallbacks) == 1
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.capture.captures import find_guards
+from fuser.capture.captures import look_around
 from tests.fuser.comparing import compare
 
 ONES = np.ones(3)
@@ -303,9 +303,9 @@ def test_methods_of_arrays_are_no_globals() -> None:
     space = {"copy": sys.modules["copy"], "sum": None, "np": np, "size": [1]}
     exec("def function(x):\n    return x.copy().sum() + x.size\n", space)
     code = "__code__"
-    assert [guard.name for guard in find_guards(space["function"])] == [code]  # type: ignore[arg-type]
+    assert [guard.name for guard in look_around(space["function"])[0]] == [code]  # type: ignore[arg-type]
     exec("def function(x):\n    return copy.copy(x) * size[0]\n", space)
-    names = [guard.name for guard in find_guards(space["function"])]  # type: ignore[arg-type]
+    names = [guard.name for guard in look_around(space["function"])[0]]  # type: ignore[arg-type]
     assert names == ["size", code]
     check(eval("lambda x: x * globals()['size'][0]", space), lambda: space.update(size=[3]))
 

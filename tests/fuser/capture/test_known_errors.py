@@ -9,14 +9,10 @@ import pytest
 import fuser
 from fuser.calls import trace_cache
 from fuser.capture import purity
-from fuser.capture.known_errors import LIMIT, KnownErrors, Unready
+from fuser.capture.known_errors import LIMIT, KnownErrors
 from tests.fuser.comparing import assert_same
 
 EXTRA = np.ones(3)
-
-
-class Own(np.ndarray):
-    """A subclass."""
 
 
 def test_a_repeated_error_is_the_same_and_is_not_traced_again(
@@ -74,69 +70,12 @@ def test_they_are_bounded() -> None:
     assert trace_cache.Signature().errors is not trace_cache.Signature().errors
 
 
-def _refuse(*_: Any) -> Any:
-    raise AssertionError("looked at again")
-
-
-def test_such_a_call_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lengths that differ, integers that do not fit, after good calls too: the same error."""
-    function = fuser.fuse(lambda a, k: a * k)
-    a, b = np.arange(3, dtype=np.int8), np.arange(4, dtype=np.int8)
-    for _ in range(3):
-        assert function(a, 2).tolist() == [0, 2, 4]
-    errors = []
-    for turn in range(3):
-        for bad in (b, 1000, -129, 10**30):
-            with pytest.raises((ValueError, OverflowError)) as caught:
-                function(a, bad)
-            errors.append((type(caught.value), str(caught.value)))
-        if turn == 0:
-            monkeypatch.setattr(function, "_find_and_run", _refuse)
-    assert errors == errors[:4] * 3
-    assert all(type(each) is Unready for each in function._ready.values())
-    monkeypatch.undo()
-    assert function(a, 100).tolist() == [0, 100, -56]
-    assert function(a, a).tolist() == [0, 1, 4]
-
-
-@pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
-@pytest.mark.parametrize(
-    "value", [np.ones(2, "M8[s]"), np.ones(2).astype(">f8"), np.ones(2, "g"), np.ones(2).view(Own)]
-)
-def test_what_is_refused_is_not_looked_at_again(
-    value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The plain function runs, and the fallback is counted with its reason each time."""
-    function = fuser.fuse(lambda a: np.maximum(a, a))
-    wanted = function.__wrapped__(value)
-    for _ in range(2):
-        function(value)
-    monkeypatch.setattr(function, "_find_and_run", _refuse)
-    before = fuser.stats()
-    found = function(value)
-    after = fuser.stats()
-    assert (type(found), found.dtype) == (type(wanted), wanted.dtype)
-    assert np.array_equal(found, wanted)
-    assert after["fallbacks"] == before["fallbacks"] + 1
-    (reason,) = function.fallbacks
-    assert after[f"fallback.{reason.code}"] == before[f"fallback.{reason.code}"] + 1
-    monkeypatch.undo()
-    assert np.array_equal(function(np.ones(2)), np.ones(2))
-
-
 def test_a_refusal_is_an_error_where_that_is_the_policy() -> None:
-    """Each time; a change of settings sends such calls the long way again."""
+    """Each time."""
     function = fuser.fuse(lambda a: a + 1, fallback="error")
     for _ in range(4):
         with pytest.raises(fuser.FusionError):
             function(np.ones(2, "g"))
-    known = Unready([])
-    known.keep([1, 2.0], ValueError("so"))
-    assert known.known_error([1, 2]) is None
-    assert str(known.known_error([1, 2.0])) == "so"
-    assert known.holds()
-    fuser.override_can_fuse_on_cpu(True)
-    assert not known.holds()
 
 
 def _reshaped(x: Any) -> Any:
