@@ -83,9 +83,7 @@ def _fill_diagonal(tracing: Tracing, a: Any, val: Any, wrap: bool = False) -> No
             raise Unsupported(
                 "unsupported-argument", "np.fill_diagonal", "a matrix that is not square"
             )
-        for dim in a.dims:
-            if tracing.resolve(dim) != tracing.resolve(value.dims[0]):
-                tracing._hold(tracing.resolve(dim), tracing.resolve(value.dims[0]))
+        tracing.hold_lengths(a.dims, value.dims * 2)
     rows, columns = (counted(tracing, dim) for dim in a.dims)
     mask: Any = rows[:, None] == columns[None, :]
     _replace(a, mask, value)

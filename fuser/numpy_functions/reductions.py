@@ -18,7 +18,6 @@ from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import TABLE, identity
 from fuser.ir.view_chains import insert_axes
 from fuser.numpy_functions.array_functions import _array, unless
-from fuser.numpy_functions.stacked_sums import layers
 from fuser.tracing import selections
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import check_target
@@ -147,10 +146,6 @@ def reduce(
             parts = [tracing.node(part, [node]) for part in ("real", "imag")]
             sums = [tracing.node("sum", [part], payload) for part in parts]
             result = tracing.node("join_complex", sums)
-        elif (few := layers(tracing, node, axes) if row.adds else None) is not None:
-            result = (initial is NO_VALUE and _from_zero(tracing, few[0])) or few[0]
-            for layer in few[1:]:
-                result = tracing.node("add", [result, layer])
         else:
             result = tracing.node(name, [node], payload)
     if initial is not NO_VALUE:

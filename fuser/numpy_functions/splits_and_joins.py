@@ -97,8 +97,7 @@ def _same_beside(tracing: Tracing, operands: Sequence[TracedArray], place: int) 
                     f"exactly, but along dimension {axis}, the array at index 0 has size "
                     f"{tracing.size(left)} and another has size {tracing.size(right)}"
                 )
-            if tracing.resolve(left) != tracing.resolve(right):
-                tracing._hold(tracing.resolve(left), tracing.resolve(right))
+            tracing.hold_lengths([left], [right])
 
 
 @handles(np.stack)

@@ -6,7 +6,7 @@ a value stops the call, and NumPy runs the function: it raises what it always ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,24 +85,14 @@ def _weights(tracing: Tracing, x: TracedArray, weights: Any, axis: Any) -> Any:
         raise Unsupported("unsupported-argument", "np.average", "weights of another shape")
     else:
         axes = _in_given_order(x, axis)
-    _same_lengths(tracing, weight.dims, [x.dims[place] for place in axes])
+    lengths = [x.dims[place] for place in axes]
+    if not tracing.same_lengths(weight.dims, lengths):
+        raise Unsupported("unsupported-argument", "np.average", "weights of another shape")
+    tracing.hold_lengths(weight.dims, lengths)
     if weight.ndim == x.ndim:
         return weight
     turned = weight.transpose(*sorted(range(len(axes)), key=axes.__getitem__))
     return turned[tuple(slice(None) if k in axes else None for k in range(x.ndim))]
-
-
-def _same_lengths(tracing: Tracing, left: Sequence[dims.Dim], right: Sequence[dims.Dim]) -> None:
-    """Hold that lengths are equal, which they are.
-
-    Raises:
-        Unsupported: they are not.
-    """
-    if not tracing.same_lengths(left, right):
-        raise Unsupported("unsupported-argument", "np.average", "weights of another shape")
-    for one, other in zip(map(tracing.resolve, left), map(tracing.resolve, right), strict=True):
-        if one != other:
-            tracing._hold(one, other)
 
 
 def _nan_place(function: Any, value: float) -> Callable[..., Any]:

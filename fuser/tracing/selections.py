@@ -38,14 +38,10 @@ def _same_shape(tracing: Tracing, left: Node, right: Node, more: int = 0) -> boo
         right: another one.
         more: axes that the second one has after those of the first.
     """
-    if len(left.shape) + more != len(right.shape) or not left.shape:
+    beside = right.shape[: len(right.shape) - more]
+    if not left.shape or not tracing.same_lengths(left.shape, beside):
         return False
-    pairs = list(zip(left.shape, right.shape, strict=False))
-    if any(tracing.size(one) != tracing.size(other) for one, other in pairs):
-        return False
-    for one, other in pairs:
-        if tracing.resolve(one) != tracing.resolve(other):
-            tracing._hold(tracing.resolve(one), tracing.resolve(other))
+    tracing.hold_lengths(left.shape, beside)
     return True
 
 
