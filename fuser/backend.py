@@ -212,6 +212,7 @@ class PlainCall:
         counts: what each such call adds to the counters.
         told: is called with how many such calls are new, whenever counters are read.
         seen: how many of them have been looked at.
+        whole: arrays of any lengths are alike, if they are in C order.
         out: None: `out=` is the fused function's.
     """
 
@@ -223,6 +224,7 @@ class PlainCall:
     counts: Mapping[str, int]
     told: Callable[[int], None]
     seen: int
+    whole: bool = False
     out: Any = None
 
     @property

@@ -391,9 +391,11 @@ class FusedFunction(_Base[P, Result]):
             if all(map(_is_itself, leaves)):
                 reason = fell[-1] if fell else self._raising
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
+                entry = self._signatures.get(signature(structure, leaves))
+                whole = entry is not None and entry.refused == reason and not entry.found
                 call = PlainCall(
-                    self.__wrapped__, key, leaves, tuple(kwargs), structure,
-                    counts_of(reason), told, seen,
+                    self.__wrapped__, (key, None if whole else exact_key(tuple(leaves))), leaves,
+                    tuple(kwargs), structure, counts_of(reason), told, seen, whole,
                 )  # fmt: skip
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)

@@ -62,7 +62,7 @@ class PlainTable:
     """One kind of calls that are the plain function's."""
 
     def __init__(self, call: PlainCall) -> None:
-        """Recognise such calls: arrays by dtype and layout, other arguments by type.
+        """Recognise such calls: arrays by dtype and layout, or rank, other arguments by type.
 
         Raises:
             NotServed: there are too many arguments.
@@ -77,8 +77,11 @@ class PlainTable:
                 axes = layout.array([[*value.shape, *value.strides]])
                 self._keep += [axes, value.dtype]
                 flags = layout.IS_WRITEABLE if value.flags.writeable else 0
+                any_lengths = call.whole and value.flags.c_contiguous
+                flags |= layout.IS_CONTIGUOUS if any_lengths else 0
                 record |= {
-                    "kind": layout.EXACT_ARRAY, "expected": id(value.dtype), "rank": value.ndim,
+                    "kind": layout.ANY_ARRAY if any_lengths else layout.EXACT_ARRAY,
+                    "expected": id(value.dtype), "rank": value.ndim,
                     "axes": layout.address(axes), "flags": flags,
                 }  # fmt: skip
             records.append(layout.words("RECORD", **record))

@@ -110,9 +110,10 @@ def test_other_layouts_are_served_with_their_own_lengths(
 @pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
 @pytest.mark.parametrize("args", PYTHON.values(), ids=PYTHON.keys())
 def test_other_calls_go_to_the_plain_function(line: fuser.FusedFunction, args: Any) -> None:
-    """From the second one on without a look at them; kernels keep what is theirs."""
+    """Kernels keep what is theirs."""
     line(VECTOR, VECTOR, VECTOR)
-    assert _hits(line, *args) == 2
+    for _ in range(8):
+        assert np.array_equal(line(*args), _line(*args))
     before = fuser.stats()["fallbacks"]
     assert _hits(line, VECTOR, VECTOR, VECTOR) == 3
     assert fuser.stats()["fallbacks"] == before

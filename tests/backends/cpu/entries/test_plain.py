@@ -37,6 +37,18 @@ def _served(function: Any) -> int:
     return int(function._native.hits + passed)
 
 
+def test_refused_calls_of_any_length_go_there() -> None:
+    """What is refused for all such arrays is NumPy's, and counted, however long they are."""
+    function = fuser.fuse(lambda x: np.sort(x), fallback="allow")
+    for length in range(CALLS):
+        function(np.arange(length, dtype=float))
+    before, told = _served(function), fuser.stats()["fallbacks"]
+    for array in (np.arange(90.0), np.arange(91.0)):
+        assert function(array).tolist() == array.tolist()
+    assert _served(function) == before + 2
+    assert fuser.stats()["fallbacks"] == told + 2
+
+
 @pytest.mark.parametrize(
     ("plain", "args", "kwargs"),
     [

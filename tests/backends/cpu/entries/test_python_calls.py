@@ -31,21 +31,6 @@ def served(fused: Any, *args: Any, **kwargs: Any) -> tuple[Any, bool]:
     return found, fused._native.hits == before + 1
 
 
-def test_calls_that_are_numpys_are_counted_as_such() -> None:
-    """The plain function runs whatever the lengths are; each call counts with its reason."""
-    fused = known(lambda x, k: np.sort(x, k), X, 1)
-    before = fuser.stats()
-    for array in (X, X[:2] + 1, np.zeros((0, 3))):
-        found, native = served(fused, array, 1)
-        assert native
-        np.testing.assert_array_equal(found, np.sort(array, 1))
-    after = fuser.stats()
-    for name in ("fallbacks", "fallback.unsupported-function"):
-        assert after[name] == before[name] + 3
-    del fused
-    fuser.stats()
-
-
 def test_other_kinds_of_arguments_are_looked_at() -> None:
     """Another dtype, rank, type, number or keyword is no such call; its results are NumPy's."""
     fused = known(lambda x, k=-1: np.sort(x, k), X, 1)
