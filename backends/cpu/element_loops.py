@@ -38,6 +38,7 @@ from fuser.element_loops.code import (
 )
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
 from fuser.element_loops.row_blocks import blocked
+from fuser.element_loops.unroll_and_jam import jammed
 
 #: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
 #: how many are so few that nobody counts.
@@ -109,7 +110,8 @@ class _Emitter:
         """The function that does the work."""
         given = self._take_numbers()
         by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
-        self._statements(blocked(self.code.body, self.code.arrays, by_rows))
+        body = blocked(self.code.body, self.code.arrays, by_rows)
+        self._statements(jammed(body, self.code.arrays))
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)

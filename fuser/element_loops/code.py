@@ -227,25 +227,39 @@ def everything(body: tuple[Statement, ...]) -> Iterator[Statement]:
             yield from everything(part)
 
 
+def expressions_of(one: Statement) -> tuple[Expression, ...]:
+    """The expressions that a statement itself has, without those of statements in it."""
+    if isinstance(one, Set):
+        return (one.value,)
+    if isinstance(one, Store):
+        return (*one.indices, one.value)
+    if isinstance(one, (Check, If)):
+        return (one.test,)
+    if isinstance(one, For):
+        step = () if isinstance(one.step, int) else (one.step,)
+        return (one.start, one.stop, *step)
+    return ()
+
+
+def parts_of(one: Expression) -> Iterator[Expression]:
+    """Yield an expression, and those in it."""
+    yield one
+    inside = one.args if isinstance(one, Operation) else ()
+    for part in one.indices if isinstance(one, Load) else inside:
+        yield from parts_of(part)
+
+
 def may_end_in(body: tuple[Statement, ...]) -> bool:
     """Whether a run of statements may end early, where Python raises or its integers grow."""
+    return any(
+        isinstance(each, Check) or (isinstance(each, Store) and each.checked)
+        or any(_may_end(part) for one in expressions_of(each) for part in parts_of(one))
+        for each in everything(body)
+    )  # fmt: skip
 
-    def in_expression(one: Expression) -> bool:
-        if isinstance(one, Load):
-            return one.checked or any(map(in_expression, one.indices))
-        if not isinstance(one, Operation):
-            return False
-        return one.name.startswith(("checked_", "truncated")) or any(map(in_expression, one.args))
 
-    def in_statement(one: Statement) -> bool:
-        if isinstance(one, Store):
-            return one.checked or any(map(in_expression, (*one.indices, one.value)))
-        if isinstance(one, Set):
-            return in_expression(one.value)
-        if isinstance(one, If):
-            return in_expression(one.test)
-        if isinstance(one, For):
-            return in_expression(one.start) or in_expression(one.stop)
-        return isinstance(one, Check)
-
-    return any(map(in_statement, everything(body)))
+def _may_end(one: Expression) -> bool:
+    """Whether an expression itself may end a run."""
+    if isinstance(one, Load):
+        return one.checked
+    return isinstance(one, Operation) and one.name.startswith(("checked_", "truncated"))

@@ -78,7 +78,7 @@ class _Columns:
 
     def rows(self) -> For | None:
         """A loop over rows in it, if it is one over columns whose rows may run apart."""
-        parts = list(_flat(self.loop.body))
+        parts = list(flat(self.loop.body))
         loops = [each for each in parts if isinstance(each, For)]
         if not loops or may_end_in(self.loop.body):
             return None
@@ -113,7 +113,7 @@ class _Columns:
         """Whether iterations of a loop over rows touch their own rows alone."""
         known.add(loop.slot)
         index = {loop.slot}
-        for one in _flat(loop.body):
+        for one in flat(loop.body):
             if isinstance(one, Set):
                 if one.slot in known or not self._reads(one.value, known, index):
                     return False
@@ -155,11 +155,11 @@ class _Columns:
         return True
 
 
-def _flat(body: tuple[Statement, ...]) -> Iterator[Statement]:
+def flat(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Yield statements, and those of blocks that nothing leaves."""
     for one in body:
         if isinstance(one, Block) and not any(isinstance(e, Leave) for e in everything(one.body)):
-            yield from _flat(one.body)
+            yield from flat(one.body)
         else:
             yield one
 

@@ -1,0 +1,233 @@
+"""Iterations of a loop that stand apart, several at a time: unroll and jam.
+
+`for j in …: for k in …: s += a[i, k] * b[k, j]` waits for each sum, and goes down a column of `b`.
+Where iterations of the outer loop stand apart, `jammed` runs eight of them together: their inner
+loops are one loop, in which eight sums are computed side by side and their elements are neighbours.
+What one iteration does stays in its order, so results are the same bit for bit. Between two blocks
+whole iterations have run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fuser.base.records import changed
+from fuser.element_loops.code import (
+    Array,
+    Block,
+    Constant,
+    Expression,
+    For,
+    Get,
+    If,
+    Load,
+    Operation,
+    Set,
+    Statement,
+    Store,
+    everything,
+    expressions_of,
+    has_loops,
+    inner,
+    parts_of,
+)
+from fuser.element_loops.operators import TRUE, both
+from fuser.element_loops.row_blocks import flat
+
+#: Iterations that run together, and statements and operations of one, at most.
+WIDTH, _STATEMENTS, _OPERATIONS = 8, 24, 60
+
+
+def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statement, ...]:
+    """Statements whose loops run several iterations together where that is the same.
+
+    Args:
+        body: the statements.
+        arrays: what they read and write.
+    """
+    found: list[Statement] = []
+    for one in body:
+        if isinstance(one, For) and one.step == 1 and (made := _Jam(one).made()) is not None:
+            found += made
+        elif isinstance(one, If):
+            found.append(If(one.test, *(jammed(way, arrays) for way in inner(one))))
+        elif isinstance(one, (For, Block)):
+            found.append(changed(one, body=jammed(one.body, arrays)))
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+class _Jam:
+    """A loop whose iterations may stand apart."""
+
+    def __init__(self, loop: For) -> None:
+        self.loop = loop
+        self.guard: Expression = TRUE
+        self._sets: set[str] = set()
+
+    def made(self) -> list[Statement] | None:
+        """Blocks of iterations, and those that are left; None where it stays as it is."""
+        loop = self.loop
+        if not any(isinstance(each, For) for each in flat(loop.body)):
+            return None
+        self._sets = {each.slot for each in everything(loop.body) if isinstance(each, (Set, For))}
+        body = tuple(self._chosen(loop.body))
+        whole = list(everything(body))
+        if len(whole) > _STATEMENTS or not all(map(self._fits, whole)):
+            return None
+        self._sets = {each.slot for each in whole if isinstance(each, (Set, For))}
+        if not all(self._stays(each) for each in (loop.start, loop.stop)):
+            return None
+        written = {each.array for each in whole if isinstance(each, Store)}
+        varying = _following(whole, loop.slot, written)
+        if not self._stands_apart(whole, varying) or not self._gains(whole, varying):
+            return None
+        if not _reads_what_it_sets(body, {loop.slot}, self._sets):
+            return None
+        count = Operation("subtract", "int64", (loop.stop, loop.start))
+        left = Operation("remainder", "int64", (count, Constant("int64", WIDTH)))
+        end = Operation("subtract", "int64", (loop.stop, left))
+        wide = Operation("greater_equal", "bool", (count, Constant("int64", WIDTH)))
+        blocks = changed(loop, stop=end, step=WIDTH, body=tuple(self._copies(body, varying)))
+        rest = changed(loop, start=end)
+        return [If(both(wide, self.guard), (blocks, rest), (loop,))]
+
+    def _chosen(self, body: tuple[Statement, ...]) -> Iterator[Statement]:
+        """Statements; of branches that no iteration changes, those that are run where it holds."""
+        for one in flat(body):
+            if isinstance(one, If) and self._stays(one.test):
+                self.guard = both(self.guard, one.test)
+                yield from self._chosen(one.then)
+            else:
+                yield one
+
+    def _fits(self, one: Statement) -> bool:
+        """Whether a statement is understood; where its run ends early, the whole is dropped."""
+        parts = (one, *(part for each in expressions_of(one) for part in parts_of(each)))
+        if any(isinstance(part, (Load, Store)) and part.checked for part in parts):
+            return False
+        if isinstance(one, For):
+            return one.short and not has_loops(one.body)
+        return isinstance(one, (Set, Store, Block))
+
+    def _stays(self, one: Expression) -> bool:
+        """Whether an expression is known before the loop, and reads no element."""
+        return not any(
+            isinstance(part, Load) or (isinstance(part, Get) and part.slot in self._sets)
+            or (isinstance(part, Get) and part.slot == self.loop.slot)
+            for part in parts_of(one)
+        )  # fmt: skip
+
+    def _stands_apart(self, whole: Sequence[Statement], varying: set[str]) -> bool:
+        """Whether iterations write elements of their own, and run inner loops alike."""
+        index = {self.loop.slot}
+        for one in whole:
+            if isinstance(one, Set) and isinstance(one.value, Get) and one.value.slot in index:
+                index.add(one.slot)
+            if isinstance(one, For) and any(
+                isinstance(part, Get) and part.slot in varying
+                for bound in expressions_of(one) for part in parts_of(bound)
+            ):
+                return False
+        for slot in index - {self.loop.slot}:
+            if sum(isinstance(each, Set) and each.slot == slot for each in whole) > 1:
+                return False
+        axes: dict[int, set[int]] = {}
+        for one in whole:
+            for part in (one, *(p for each in expressions_of(one) for p in parts_of(each))):
+                if isinstance(part, (Load, Store)):
+                    own = {axis for axis, each in enumerate(part.indices)
+                           if isinstance(each, Get) and each.slot in index}  # fmt: skip
+                    axes[part.array] = axes.get(part.array, own) & own
+        return all(axes[each.array] for each in whole if isinstance(each, Store))
+
+    def _gains(self, whole: Sequence[Statement], varying: set[str]) -> bool:
+        """Whether elements of a block are neighbours in inner loops, and those of none are rows."""
+        count = sum(isinstance(part, Operation) for one in whole
+                    for each in expressions_of(one) for part in parts_of(each))  # fmt: skip
+        beside = False
+        for loop in whole:
+            inside = list(everything(loop.body)) if isinstance(loop, For) else []
+            own = _following(inside, loop.slot, set()) if isinstance(loop, For) else set()
+            for one in inside:
+                for part in (one, *(p for each in expressions_of(one) for p in parts_of(each))):
+                    if not isinstance(part, (Load, Store)):
+                        continue
+                    *others, last = map(_slots, part.indices)
+                    beside = beside or bool(last & varying)
+                    along = bool(last & own)
+                    if along and (isinstance(part, Store) or any(o & varying for o in others)):
+                        return False
+        return beside and count <= _OPERATIONS
+
+    def _copies(
+        self, body: tuple[Statement, ...], varying: set[str]
+    ) -> Iterator[Statement]:
+        """Statements for all iterations of a block; the last one's variables keep their names."""
+        for one in body:
+            if isinstance(one, For):
+                yield changed(one, body=tuple(self._copies(one.body, varying)))
+            elif isinstance(one, Block):
+                yield changed(one, body=tuple(self._copies(one.body, varying)))
+            elif isinstance(one, Set) and one.slot not in varying:
+                yield one
+            elif isinstance(one, (Set, Store)):
+                for copy in range(WIDTH):
+                    yield self._copy(one, copy, varying)
+
+    def _copy(self, one: Set | Store, copy: int, varying: set[str]) -> Statement:
+        """A statement of one of the iterations."""
+
+        def named(slot: str) -> str:
+            return slot if copy == WIDTH - 1 else f"{slot} of {copy}"
+
+        def of(each: Expression) -> Expression:
+            if isinstance(each, Get) and each.slot == self.loop.slot:
+                return Operation("exact_add", "int64", (each, Constant("int64", copy)))
+            if isinstance(each, Get) and each.slot in varying:
+                return changed(each, slot=named(each.slot))
+            if isinstance(each, Operation):
+                return changed(each, args=tuple(map(of, each.args)))
+            return changed(each, indices=tuple(map(of, each.indices))) if isinstance(
+                each, Load
+            ) else each
+
+        if isinstance(one, Set):
+            return Set(named(one.slot), of(one.value))
+        return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
+
+
+def _following(whole: Sequence[Statement], slot: str, written: set[int]) -> set[str]:
+    """Variables that may change with one of them, or with elements of arrays that are written."""
+    found, before = {slot}, 0
+    while len(found) > before:
+        before = len(found)
+        for one in whole:
+            if isinstance(one, Set) and any(
+                (isinstance(part, Get) and part.slot in found)
+                or (isinstance(part, Load) and part.array in written)
+                for part in parts_of(one.value)
+            ):
+                found.add(one.slot)
+    return found
+
+
+def _slots(one: Expression) -> set[str]:
+    """The variables in an expression."""
+    return {part.slot for part in parts_of(one) if isinstance(part, Get)}
+
+
+def _reads_what_it_sets(body: tuple[Statement, ...], known: set[str], sets: set[str]) -> bool:
+    """Whether all variables that statements set are set before they are read."""
+    for one in body:
+        if any((_slots(each) & sets) - known for each in expressions_of(one)):
+            return False
+        if isinstance(one, Set):
+            known.add(one.slot)
+        elif isinstance(one, For):
+            if not _reads_what_it_sets(one.body, {*known, one.slot}, sets):
+                return False
+        elif isinstance(one, Block) and not _reads_what_it_sets(one.body, known, sets):
+            return False
+    return True
