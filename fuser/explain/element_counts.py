@@ -32,7 +32,9 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     everything,
+    expressions_of,
     has_loops,
+    parts_of,
 )
 from fuser.ir.ops import TABLE
 
@@ -336,28 +338,19 @@ def _carried(body: tuple[Statement, ...]) -> tuple[str, ...]:
     """Names of numbers that an iteration reads before it sets them, and sets."""
     found: dict[str, None] = {}
 
-    def read(known: set[str], *parts: Expression) -> None:
-        for one in parts:
-            if isinstance(one, Get) and one.slot not in known:
-                found[one.slot] = None
-            elif isinstance(one, Load):
-                read(known, *one.indices)
-            elif isinstance(one, Operation):
-                read(known, *one.args)
-
     def walk(statements: tuple[Statement, ...], known: set[str]) -> set[str] | None:
         """The variables that are set at their end, on every way; None where none leads there."""
         for each in statements:
             if isinstance(each, Leave):
                 return None
+            for one in expressions_of(each):
+                for part in parts_of(one):
+                    if isinstance(part, Get) and part.slot not in known:
+                        found[part.slot] = None
             after: set[str] | None = known
             if isinstance(each, Set):
-                read(known, each.value)
                 after = known | {each.slot}
-            elif isinstance(each, Store):
-                read(known, *each.indices, each.value)
             elif isinstance(each, If):
-                read(known, each.test)
                 ways = [way for way in (walk(each.then, known), walk(each.other, known))
                         if way is not None]  # fmt: skip
                 after = set.intersection(*ways) if ways else None
@@ -365,8 +358,6 @@ def _carried(body: tuple[Statement, ...]) -> tuple[str, ...]:
                 inside = walk(each.body, known)
                 after = known if inside is None or _leaves(each) else inside
             elif isinstance(each, (For, Repeat)):
-                if isinstance(each, For):
-                    read(known, each.start, each.stop, _step(each))
                 walk(each.body, known | ({each.slot} if isinstance(each, For) else set()))
             if after is None:
                 return None
