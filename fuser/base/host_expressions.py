@@ -23,6 +23,8 @@ from fuser.base.records import record
 
 #: Characters of an expression at most: Python's parser takes some 10 ms for so many.
 MOST_CHARACTERS = 50_000
+#: Expressions in each other, each an operand of the next, at most.
+MOST_LEVELS = 1_000
 #: Bits that an integer may have where powers, shifts or their products make it.
 MOST_BITS = 1 << 16
 #: No quotes, brackets, colons, backslashes, other scripts or control characters.
@@ -100,7 +102,9 @@ def _checked(text: str, language: Language) -> ast.Expression:
         told = "is too long" if long else "has characters that are not allowed"
         raise GraphError(f"{language.name} {short(text)!r} {told}")
     tree = ast.Expression(parsed(text, language.name))
-    nodes = list(ast.walk(tree))
+    nodes = _nodes(tree)
+    if nodes is None:
+        raise GraphError(f"{language.name} {short(text)!r} is nested too deeply")
     functions = {node.func for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         plain = isinstance(node, (*_FRAME, *language.nodes)) and not isinstance(node, _REFUSED)
@@ -118,6 +122,18 @@ def _checked(text: str, language: Language) -> ast.Expression:
                 f"{language.name} {short(text)!r} has {type(node).__name__}, which is not allowed"
             )
     return tree
+
+
+def _nodes(tree: ast.AST) -> list[ast.AST] | None:
+    """All nodes of a syntax tree; None where it has more than `MOST_LEVELS`."""
+    found: list[ast.AST] = []
+    level = [tree]
+    for _ in range(MOST_LEVELS):
+        found += level
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return found
+    return None
 
 
 @memo(4096)

@@ -27,10 +27,13 @@ UNROLLED_OPERATIONS = 1024
 _OPERATIONS = frozenset(
     name for name in dis.opmap if name == "COMPARE_OP" or name.startswith(("BINARY_OP", "UNARY_"))
 )
-_ARITHMETIC = _OPERATIONS | frozenset(
-    "LOAD_FAST LOAD_CONST LOAD_DEREF LOAD_GLOBAL STORE_FAST SWAP NOP BUILD_TUPLE JUMP_FORWARD "
-    "POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_TRUE".split()
-)
+_CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
+_ARITHMETIC = _OPERATIONS | _CONSTANTS | frozenset(
+    "LOAD_FAST LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_DEREF "
+    "LOAD_GLOBAL STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP NOP NOT_TAKEN TO_BOOL "
+    "BUILD_TUPLE JUMP_FORWARD POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_FORWARD_IF_FALSE "
+    "POP_JUMP_FORWARD_IF_TRUE".split()
+)  # fmt: skip
 #: Arithmetic of the numbers of a range.
 _KNOWN = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
 #: Names by which a function may look at its own variables.
@@ -97,6 +100,8 @@ def _operations_of(body: list[dis.Instruction], start: int) -> int:
             return 0
         if step.opname == "LOAD_GLOBAL" and (step.arg or 0) & 1:  # it is called
             return 0
+        if step.opname == "BINARY_OP" and step.argrepr == "[]":
+            return 0
         if "JUMP" in step.opname:
             chosen = max(chosen, step.argval)
     return sum(step.opname in _OPERATIONS for step in work) if chosen <= last.offset else 0
@@ -108,7 +113,7 @@ def _turns(before: list[dis.Instruction], function: FunctionType) -> int:
               if step.opname == "LOAD_GLOBAL" and step.argval == "range"]  # fmt: skip
     numbers: list[Any] = []
     for step in before[ranges[-1] + 1 :] if ranges else ():
-        if step.opname in ("LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF"):
+        if step.opname in (*_CONSTANTS, "LOAD_GLOBAL", "LOAD_DEREF"):
             numbers.append(_number(step, function))
             if type(numbers[-1]) is not int:
                 return 0
@@ -129,7 +134,7 @@ def _turns(before: list[dis.Instruction], function: FunctionType) -> int:
 
 def _number(step: dis.Instruction, function: FunctionType) -> Any:
     """What an instruction loads; None where that is not known."""
-    if step.opname == "LOAD_CONST":
+    if step.opname in _CONSTANTS:
         return step.argval
     if step.opname == "LOAD_GLOBAL":
         return function.__globals__.get(step.argval)

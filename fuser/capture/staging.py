@@ -74,6 +74,8 @@ _OVER = ("range", "enumerate", "zip", "reversed")
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
 _TOKEN = "\0loop"
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
+#: Set by CPython 3.14 and later where a function stands in a class.
+_METHOD = getattr(inspect, "CO_METHOD", 0)
 #: Statements that the body of a loop may have.
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Pass)
 _Loop = ast.For | ast.While
@@ -244,7 +246,8 @@ def _in_module(
         body[-1] = outer
     module = ast.Module(body, [])
     same = _code_of(compile(module, *_options(code)), code)
-    return (module, function) if same == code else None
+    free = code.replace(co_flags=code.co_flags & ~_METHOD) if code.co_flags & _METHOD else code
+    return (module, function) if same == free else None
 
 
 def _is_of(node: ast.AST, code: CodeType) -> bool:
