@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -34,43 +34,39 @@ def layer(module: str) -> str:
     return parts if parts in MAY_IMPORT else "fuser"
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) of everything that a file imports from this project."""
-    for node in ast.walk(tree):
+@cache
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
+    """(line, dotted name) of everything that a file imports; relative ones begin with a dot."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (node.module or "")
+            found += [(node.lineno, f"{start}.{alias.name}") for alias in node.names]
+    return tuple(found)
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_imports_run_one_way(module: str) -> None:
-    """The core imports no backend, a backend no suite, reports neither; all by absolute name."""
-    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
-    relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
-    assert not relative, f"{SOURCES[module]}: relative imports on lines {relative}"
-    ours = [(line, name) for line, name in imports(tree) if name.split(".")[0] == "fuser"]
-    wrong = [found for found in ours if layer(found[1]) not in MAY_IMPORT[layer(module)]]
-    assert not wrong, (
-        f"{SOURCES[module]}: {layer(module)} may not import {wrong}, inside functions neither; "
-        "name a plug-in by a string, for importlib"
-    )
-    top_level = {name.split(".")[0] for _, name in imports(tree)}
-    shadows = top_level & {"backends", "suites", "reports", "tests"}
-    assert not shadows, f"{SOURCES[module]}: import {shadows} as fuser.…"
+def test_imports_run_one_way() -> None:
+    """The core imports no backend, a backend no suite, reports neither; all by absolute name.
 
-
-def test_one_device_does_not_import_the_other() -> None:
-    """No backend needs the other, the coefficients of elementary functions aside."""
-    shared = "fuser.backends.cpu.elementary."
+    Nor does a device's backend import another's, the coefficients of elementary functions aside.
+    """
+    wrong = []
     for module, path in SOURCES.items():
-        for here, other in (("cpu", "gpu"), ("gpu", "cpu")):
-            if f"{module}.".startswith(f"fuser.backends.{here}."):
-                names = [name for _, name in imports(ast.parse(path.read_text(encoding="utf-8")))]
-                wrong = [name for name in names if name.startswith(f"fuser.backends.{other}")]
-                assert not [name for name in wrong if not name.startswith(shared)]
+        own = re.match(r"fuser\.backends\.(cpu|gpu)\b", module)
+        for line, name in imports(path):
+            first, here = name.split(".")[0], f"{path}:{line}: {name}"
+            device = re.match(r"fuser\.backends\.(cpu|gpu)\b(?!\.elementary\.)", name)
+            if first == "":
+                wrong.append(f"{here}: a relative import")
+            elif first in ("backends", "suites", "reports", "tests"):
+                wrong.append(f"{here}: import fuser.…")
+            elif first == "fuser" and layer(name) not in MAY_IMPORT[layer(module)]:
+                wrong.append(f"{here}: not from {layer(module)}; name a plug-in by a string")
+            elif own and device and own[1] != device[1]:
+                wrong.append(f"{here}: another device's")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_list_of_packages_is_the_tree() -> None:
@@ -154,8 +150,7 @@ def foreign_imports(package: str) -> set[str]:
     names = set()
     for module, path in SOURCES.items():
         if layer(module) == package:
-            found = imports(ast.parse(path.read_text(encoding="utf-8")))
-            names |= {name.split(".")[0] for _, name in found} - known
+            names |= {name.split(".")[0] for _, name in imports(path)} - known
     return {DISTRIBUTIONS.get(name, name) for name in names}
 
 
@@ -176,7 +171,6 @@ def test_what_is_imported_is_declared() -> None:
     assert extras["bench"] - harness <= {"pytest-benchmark"}
     tests = set()
     for path in (ROOT / "tests").rglob("*.py"):
-        found = imports(ast.parse(path.read_text(encoding="utf-8")))
-        tests |= {name.split(".")[0] for _, name in found} - sys.stdlib_module_names
+        tests |= {name.split(".")[0] for _, name in imports(path)} - sys.stdlib_module_names
     tests = {DISTRIBUTIONS.get(name, name) for name in tests} - {"fuser", "tests"} - cupy
     assert tests <= base | extras["bench"] | extras["dev"] | extras["peers"]
