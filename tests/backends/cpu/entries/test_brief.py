@@ -8,19 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 from tests.threads import on_threads
-
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def test_a_scratch_is_filled_anew_by_every_call() -> None:

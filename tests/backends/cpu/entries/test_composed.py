@@ -8,20 +8,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 from tests.fuser.result_kinds import KINDS, check, in_place, own_out, silent_out, step
 from tests.threads import on_threads
-
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -14,19 +14,8 @@ import fuser
 from fuser.backend import CompileError
 from fuser.backends.cpu.entries import entry
 from fuser.base import config
-from fuser.calls import fused_function
 from tests.backends.cpu import entry_calls
 from tests.threads import on_threads
-
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def _line(a: Any, b: Any, c: Any) -> Any:

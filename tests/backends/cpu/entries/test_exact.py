@@ -7,23 +7,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 X, Y = np.linspace(-1, 1, 24).reshape(4, 6), np.linspace(2, 3, 24).reshape(4, 6)
 
 
 def _both(a: Any, b: Any) -> Any:
     return a + b, a - b
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def test_a_tuple_of_arrays_is_written_into_natively() -> None:

@@ -9,17 +9,6 @@ import pytest
 import fuser
 from fuser.backends.cpu.entries import entry
 from fuser.backends.cpu.machine import pool
-from fuser.calls import fused_function
-
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def scores(a: Any, b: Any) -> Any:
@@ -216,7 +205,6 @@ def test_short_and_long_arrays(name: str, lengths: tuple[int, ...]) -> None:
 
 def test_numbers_computed_from_lengths_are_served_for_all_lengths() -> None:
     """Natively, with their guards, from the second length on."""
-    entry.load()
     function = fuser.fuse(lambda x: x * (len(x) % 4) + 6 // (len(x) - 3))
     for length in (8, 9, 10, 11, 5, 4):
         function(np.ones(length))
@@ -227,28 +215,6 @@ def test_numbers_computed_from_lengths_are_served_for_all_lengths() -> None:
     assert function._native.hits == before + 4
     with pytest.raises(ZeroDivisionError):
         function(np.ones(3))
-
-
-@pytest.mark.parametrize("text", [
-    "x * (len(x) % 4)", "x * (-1) ** len(x)", "x + (len(x) & 6)", "x + 10 // (len(x) - 5)",
-    "x * ((len(x) + 1) // 2 - len(x) // 2)", "x + len(x) ** 2 % 7 // 3", "x * (3 - len(x) // -2)",
-    "np.zeros(len(x) - 5) + x[:1]", "x[len(x) // 3 : len(x) - 2] * 2", "x[: len(x) % 5].sum() - x",
-    "np.ones(len(x) // 2) * x[::2][: len(x) // 2]", "x * (len(x) / 4)", "x[-len(x) // 2 :] + 1",
-])  # fmt: skip
-def test_expressions_of_lengths_are_exact_for_every_length(text: str) -> None:
-    """Four calls of each of ten lengths; what NumPy raises is raised before a launch."""
-    plain: Any = eval(f"lambda x: {text}", {"np": np})
-    function = fuser.fuse(plain, fallback="allow")
-    for length in (8, 3, 12, 5, 7, 10, 1, 31, 4, 6):
-        x = np.arange(1.0, length + 1)
-        for _ in range(4):
-            try:
-                wanted = plain(x)
-            except (ValueError, ZeroDivisionError) as error:
-                with pytest.raises(type(error)):
-                    function(x)
-                continue
-            np.testing.assert_array_equal(function(x), wanted, str(length))
 
 
 def test_lengths_at_which_binding_chooses_otherwise_have_tables_of_their_own() -> None:

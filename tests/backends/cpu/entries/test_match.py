@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 X = np.linspace(-3, 3, 12)
 
 
@@ -46,7 +41,6 @@ def _other_arguments() -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
 def test_arguments_of_all_kinds_one_after_another() -> None:
     """One function gets them in turn, several times, and always gives NumPy's answer."""
-    entry.load()
     function = fuser.fuse(lambda a, b: a * 2 + b)
     others = _other_arguments()
     expected = {name: function.__wrapped__(X, other) for name, other in others.items()}
@@ -65,7 +59,6 @@ def test_arguments_of_all_kinds_one_after_another() -> None:
 
 def test_keywords_are_compared_by_text_too() -> None:
     """Names that are equal but not the same object; a name that is none."""
-    entry.load()
     function = fuser.fuse(lambda a, weight: a * weight)
     for _ in range(3):
         function(X, weight=X)

@@ -3,23 +3,12 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry, names
-from fuser.calls import fused_function
+from fuser.backends.cpu.entries import names
 from fuser.capture import captures
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 X = np.linspace(-1, 1, 24).reshape(4, 6)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def test_names_are_settled_by_objects_that_cannot_change() -> None:

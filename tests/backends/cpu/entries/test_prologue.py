@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 X = np.linspace(1, 2, 5, dtype=np.float32)
 BYTES = np.arange(5, dtype=np.int8)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def _same(function: Any, fused: Any, *args: Any) -> None:

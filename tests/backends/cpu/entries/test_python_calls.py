@@ -9,9 +9,6 @@ import pytest
 
 import fuser
 from fuser.base import config
-from fuser.calls import native_call
-
-pytestmark = pytest.mark.skipif(not native_call.supported(), reason="calls begin in Python here")
 
 X = np.random.default_rng(3).standard_normal((4, 4))
 

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 ROWS = np.arange(12.0).reshape(3, 4)
 
 
@@ -24,12 +19,16 @@ ROWS = np.arange(12.0).reshape(3, 4)
         (lambda a: (a * a).sum(), (ROWS,)),
         (lambda a: (a + 1, (a * a).sum(), a > 2), (ROWS,)),
         (lambda a: (a + 1,), (ROWS[0],)),
+        (lambda a, b: a + b, (np.array(1.0), np.array(2.0))),
+        (lambda a: a.T * 2, (ROWS,)),
     ],
-    ids=["an array", "transposed", "a scalar", "a sum", "three kinds", "a tuple of one"],
+    ids=[
+        "an array", "transposed", "a scalar", "a sum", "three kinds", "a tuple of one", "0-d",
+        "a transpose",
+    ],
 )
 def test_results_are_as_numpy_makes_them(formula: Any, given: tuple[Any, ...]) -> None:
     """Kind, dtype, strides, ownership and values, when served natively too."""
-    entry.load()
     function = fuser.fuse(formula)
     for _ in range(4):
         found, wanted = function(*given), formula(*given)

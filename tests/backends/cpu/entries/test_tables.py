@@ -6,19 +6,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
 
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 X = np.linspace(-1, 1, 24).reshape(4, 6)
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 def test_attributes_of_an_instance_are_looked_at() -> None:
@@ -65,14 +54,6 @@ def test_out_may_overlap_the_inputs_in_every_way(layout: str) -> None:
                 wanted = plainly(a.copy(), b.copy())
                 assert function(a, b, out=out) is out
                 assert np.array_equal(out, wanted)
-
-
-def test_expressions_of_scalars_stay_with_python() -> None:
-    """And are right."""
-    function = fuser.fuse(lambda x, s: x * (1 - s))
-    for s in (0.25, 0.5, 3.0):
-        for _ in range(2):
-            assert np.array_equal(function(X, s), X * (1 - s))
 
 
 GUARDED: dict[str, Any] = {

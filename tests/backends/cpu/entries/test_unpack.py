@@ -6,12 +6,6 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry
-from fuser.calls import fused_function
-
-pytestmark = pytest.mark.skipif(
-    not fused_function._NATIVE, reason="this interpreter has no native entry"
-)
 
 
 class Layer(NamedTuple):
@@ -35,12 +29,6 @@ KINDS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "empty containers": (lambda p, pair: pair[0] * pair[1], ((), (W, B))),
     "written": (lambda p, x: p[0].__iadd__(x), ([np.zeros(5)], X * 0)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _dispatcher() -> None:
-    """The dispatcher is there from the first call on."""
-    entry.load()
 
 
 @pytest.mark.parametrize("name", KINDS)
