@@ -51,6 +51,62 @@ def extremes_of(row: Array) -> Any:
     return least, largest
 
 
+def sum_of(row: Array) -> Any:
+    """The sum of a row."""
+    total = row.dtype.type(0)
+    for j in range(row.size):
+        total += row[j]
+    return total
+
+
+def squares_of(row: Array, mean: Any) -> Any:
+    """The sum of squared distances from a number."""
+    total = row.dtype.type(0)
+    for j in range(row.size):
+        total += (row[j] - mean) * (row[j] - mean)
+    return total
+
+
+def weights_of(row: Array, largest: Any) -> Any:
+    """The sum of a row's exponentials, shifted by its largest value."""
+    total = row.dtype.type(0)
+    for j in range(row.size):
+        total += np.exp(row[j] - largest)
+    return total
+
+
+def column_sums(x: Array) -> Any:
+    """Sums of columns by blocks of rows."""
+    rows, columns = x.shape
+    parts = min(rows, 2 * THREADS)
+    sums = np.zeros((parts, columns), x.dtype)
+    for part in prange(parts):
+        own = sums[part]
+        for i in range(part * rows // parts, (part + 1) * rows // parts):
+            row = x[i]
+            for j in range(columns):
+                own[j] += row[j]
+    return sums.sum(axis=0)
+
+
+def column_squares(x: Array, mean: Array) -> Any:
+    """Sums of squared distances from the columns' means, by blocks of rows."""
+    rows, columns = x.shape
+    parts = min(rows, 2 * THREADS)
+    squares = np.zeros((parts, columns), x.dtype)
+    for part in prange(parts):
+        own = squares[part]
+        for i in range(part * rows // parts, (part + 1) * rows // parts):
+            row = x[i]
+            for j in range(columns):
+                own[j] += (row[j] - mean[j]) * (row[j] - mean[j])
+    return squares.sum(axis=0)
+
+
+HELPERS = (largest_of, extremes_of, sum_of, squares_of, weights_of, column_sums, column_squares)
+"""What loops have in common: numba writes them out where they are called."""
+
+
 def softmax(x: Array) -> Any:
     """Largest, weights with their sum, scaled."""
     result = np.empty_like(x)
@@ -74,10 +130,7 @@ def log_softmax(x: Array) -> Any:
     for i in prange(x.shape[0]):
         row, written = x[i], result[i]
         largest = largest_of(row)
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += np.exp(row[j] - largest)
-        shift = largest + np.log(total)
+        shift = largest + np.log(weights_of(row, largest))
         for j in range(row.size):
             written[j] = row[j] - shift
     return result
@@ -88,14 +141,8 @@ def layer_norm(x: Array, weight: Array, bias: Array) -> Any:
     result = np.empty_like(x)
     for i in prange(x.shape[0]):
         row, written = x[i], result[i]
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += row[j]
-        mean = total / x.dtype.type(row.size)
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += (row[j] - mean) * (row[j] - mean)
-        variance = total / x.dtype.type(row.size)
+        mean = sum_of(row) / x.dtype.type(row.size)
+        variance = squares_of(row, mean) / x.dtype.type(row.size)
         scale = x.dtype.type(1) / np.sqrt(variance + x.dtype.type(EPSILON))
         for j in range(row.size):
             written[j] = (row[j] - mean) * scale * weight[j] + bias[j]
@@ -120,23 +167,8 @@ def rms_norm(x: Array, weight: Array) -> Any:
 def batch_norm(x: Array, weight: Array, bias: Array) -> Any:
     """Sums of columns and of their squared distances, by blocks of rows; then row by row."""
     rows, columns = x.shape
-    parts = min(rows, 2 * THREADS)
-    sums = np.zeros((parts, columns), x.dtype)
-    for part in prange(parts):
-        own = sums[part]
-        for i in range(part * rows // parts, (part + 1) * rows // parts):
-            row = x[i]
-            for j in range(columns):
-                own[j] += row[j]
-    mean = sums.sum(axis=0) / x.dtype.type(rows)
-    squares = np.zeros((parts, columns), x.dtype)
-    for part in prange(parts):
-        own = squares[part]
-        for i in range(part * rows // parts, (part + 1) * rows // parts):
-            row = x[i]
-            for j in range(columns):
-                own[j] += (row[j] - mean[j]) * (row[j] - mean[j])
-    variance = squares.sum(axis=0) / x.dtype.type(rows)
+    mean = column_sums(x) / x.dtype.type(rows)
+    variance = column_squares(x, mean) / x.dtype.type(rows)
     scale = weight / np.sqrt(variance + x.dtype.type(EPSILON))
     result = np.empty_like(x)
     for i in prange(rows):
@@ -152,10 +184,7 @@ def row_logsumexp(x: Array) -> Any:
     for i in prange(x.shape[0]):
         row = x[i]
         largest = largest_of(row)
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += np.exp(row[j] - largest)
-        result[i] = np.log(total) + largest
+        result[i] = np.log(weights_of(row, largest)) + largest
     return result
 
 
@@ -165,10 +194,7 @@ def cross_entropy(logits: Array, target: Array, classes: Array) -> Any:
     for i in prange(logits.shape[0]):
         row = logits[i]
         largest = largest_of(row)
-        total = logits.dtype.type(0)
-        for j in range(row.size):
-            total += np.exp(row[j] - largest)
-        result[i] = np.log(total) - (row[target[i]] - largest)
+        result[i] = np.log(weights_of(row, largest)) - (row[target[i]] - largest)
     return result
 
 
@@ -177,10 +203,7 @@ def row_mean(x: Array) -> Any:
     result = np.empty(x.shape[0], x.dtype)
     for i in prange(x.shape[0]):
         row = x[i]
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += row[j]
-        result[i] = total / x.dtype.type(row.size)
+        result[i] = sum_of(row) / x.dtype.type(row.size)
     return result
 
 
@@ -189,51 +212,20 @@ def row_variance(x: Array) -> Any:
     means, variances = np.empty(x.shape[0], x.dtype), np.empty(x.shape[0], x.dtype)
     for i in prange(x.shape[0]):
         row = x[i]
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += row[j]
-        mean = total / x.dtype.type(row.size)
-        total = x.dtype.type(0)
-        for j in range(row.size):
-            total += (row[j] - mean) * (row[j] - mean)
-        means[i], variances[i] = mean, total / x.dtype.type(row.size)
+        mean = sum_of(row) / x.dtype.type(row.size)
+        means[i], variances[i] = mean, squares_of(row, mean) / x.dtype.type(row.size)
     return means, variances
 
 
 def column_mean(x: Array) -> Any:
     """Sums of columns by blocks of rows."""
-    rows, columns = x.shape
-    parts = min(rows, 2 * THREADS)
-    sums = np.zeros((parts, columns), x.dtype)
-    for part in prange(parts):
-        own = sums[part]
-        for i in range(part * rows // parts, (part + 1) * rows // parts):
-            row = x[i]
-            for j in range(columns):
-                own[j] += row[j]
-    return sums.sum(axis=0) / x.dtype.type(rows)
+    return column_sums(x) / x.dtype.type(x.shape[0])
 
 
 def column_variance(x: Array) -> Any:
     """Sums of columns by blocks of rows, then squared distances from the means."""
-    rows, columns = x.shape
-    parts = min(rows, 2 * THREADS)
-    sums = np.zeros((parts, columns), x.dtype)
-    for part in prange(parts):
-        own = sums[part]
-        for i in range(part * rows // parts, (part + 1) * rows // parts):
-            row = x[i]
-            for j in range(columns):
-                own[j] += row[j]
-    mean = sums.sum(axis=0) / x.dtype.type(rows)
-    squares = np.zeros((parts, columns), x.dtype)
-    for part in prange(parts):
-        own = squares[part]
-        for i in range(part * rows // parts, (part + 1) * rows // parts):
-            row = x[i]
-            for j in range(columns):
-                own[j] += (row[j] - mean[j]) * (row[j] - mean[j])
-    return mean, squares.sum(axis=0) / x.dtype.type(rows)
+    mean = column_sums(x) / x.dtype.type(x.shape[0])
+    return mean, column_squares(x, mean) / x.dtype.type(x.shape[0])
 
 
 def row_range(x: Array) -> Any:
@@ -364,14 +356,17 @@ class LoopsRunner(Runner):
             return self.kept[key]
         # programs may meet infinities and NaN; loops over rows keep what they were tuned with
         fastmath = self.fastmath and (set(FASTMATH) if loop in PROGRAMS else True)
-        inlined = numba.njit(fastmath=fastmath, inline="always")
         known = {
             **loop.__globals__, "prange": numba.prange, "THREADS": numba.get_num_threads(),
-            **{each.__name__: inlined(each) for each in (largest_of, extremes_of)},
         }  # fmt: skip
+        names = set(loop.__code__.co_names)
+        for each in HELPERS:
+            if each.__name__ in names:
+                names.update(each.__code__.co_names)
+                copied = types.FunctionType(each.__code__, dict(known), each.__name__)
+                known[each.__name__] = numba.njit(fastmath=fastmath, inline="always")(copied)
         copied = types.FunctionType(loop.__code__, known, loop.__name__)
-        parallel = "prange" in loop.__code__.co_names
-        compiled: Any = numba.njit(parallel=parallel, fastmath=fastmath)(copied)
+        compiled: Any = numba.njit(parallel="prange" in names, fastmath=fastmath)(copied)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
