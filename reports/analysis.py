@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.reports.ceilings import Speed, ceiling_for, ceiling_speeds, fastest_for
 from fuser.reports.labels import Label, label_of
@@ -65,6 +65,7 @@ class Analysis:
     noise: Mapping[str, LogRatios]  # cell id -> A/A log ratios
     speeds: Sequence[Speed]
     processes: int  # the most that any cell was measured in
+    variants: Mapping[str, Variant]  # by name
 
     @property
     def noise_log(self) -> float:
@@ -101,27 +102,11 @@ def analyse(record: Record) -> Analysis:
     )
     floor = noise_floor(list(noise.values()), max(processes, 1))
     speeds = ceiling_speeds(record.ceilings)
-    context = _Context(record, variants, floor, speeds)
-    rows = [row for cell in record.cells for row in _rows_of(cell, context)]
-    return Analysis(record, rows, floor, noise, speeds, processes)
+    found = Analysis(record, (), floor, noise, speeds, processes, variants)
+    return replace(found, rows=[row for cell in record.cells for row in _rows_of(cell, found)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What judging a row needs to know of the whole run."""
-
-    record: Record
-    variants: Mapping[str, Variant]
-    floor: NoiseFloor | None
-    speeds: Sequence[Speed]
-
-    @property
-    def noise_log(self) -> float:
-        """As of the analysis."""
-        return self.floor.log if self.floor else 0.0
-
-
-def _rows_of(cell: Cell, context: _Context) -> list[Row]:
+def _rows_of(cell: Cell, context: Analysis) -> list[Row]:
     """Judge every variant of a cell."""
     runs = {run.variant: run for run in cell.runs}
     absent = _not_run_reason(context.record)
@@ -169,7 +154,7 @@ def _run_of_kind(cell: Cell, variants: Mapping[str, Variant], kind: str) -> Run 
     return None
 
 
-def _fusion_log_ratios(cell: Cell, run: Run, context: _Context) -> LogRatios:
+def _fusion_log_ratios(cell: Cell, run: Run, context: Analysis) -> LogRatios:
     """Log ratios of unfused to fused: the unfused run of the same name, else the first."""
     twin_name = run.variant.replace("fused", "unfused", 1)
     twin = next((each for each in cell.runs if each.variant == twin_name), None)
@@ -177,13 +162,13 @@ def _fusion_log_ratios(cell: Cell, run: Run, context: _Context) -> LogRatios:
     return _ratios_to(partner, run)
 
 
-def _has_unfused_kernels(cell: Cell, context: _Context) -> bool:
+def _has_unfused_kernels(cell: Cell, context: Analysis) -> bool:
     """Whether the unfused side of the comparison really ran our kernels."""
     partner = _run_of_kind(cell, context.variants, "unfused")
     return partner is not None and partner.status == "ok"
 
 
-def _judge(cell: Cell, run: Run, variant: Variant, context: _Context) -> Row:
+def _judge(cell: Cell, run: Run, variant: Variant, context: Analysis) -> Row:
     """Work out one row."""
     record, speeds = context.record, context.speeds
     label = label_of(cell, run, variant)
@@ -229,7 +214,7 @@ def _not_timed_reason(record: Record) -> str:
     return "no sample was recorded" if record.finished else "interrupted before its first sample"
 
 
-def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Context) -> str:
+def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: Analysis) -> str:
     """Say why a time cannot be true, or nothing.
 
     The slow end of the interval is held against the fastest anchor of any process: only what is

@@ -235,6 +235,24 @@ def drawn(
     return lambda elements, dtype, generator: how(generator, shape(elements), dtype, *bounds)
 
 
+def whole(
+    low: int, high: int, kind: Any = None, shape: Callable[[int], Any] = int
+) -> Callable[..., Array]:
+    """Return a maker of whole numbers below `high`, of the cell's dtype unless a kind is given."""
+
+    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Array:
+        numbers: Array = generator.integers(low, high, shape(elements), dtype=kind or np.int64)
+        return numbers.astype(kind or dtype, copy=False)
+
+    return make
+
+
+def magnitudes(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Array:
+    """Return the magnitudes of standard normal values."""
+    values: Array = np.abs(normal(generator, elements, dtype))
+    return values
+
+
 def square(elements: int, least: int = 1, axes: int = 2) -> tuple[int, ...]:
     """Return the shape of a square or cube of about `elements` elements, at least so long."""
     return (max(least, round(elements ** (1 / axes))),) * axes

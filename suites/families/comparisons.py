@@ -9,9 +9,12 @@ from fuser.suites.workload import (
     Arguments,
     Array,
     Workload,
+    drawn,
+    given,
     normals,
     uniform,
     uniforms,
+    whole,
 )
 
 FAMILY = "comparisons and where"
@@ -78,18 +81,8 @@ def superbee(ratio: Array, velocity: Array) -> Any:
     return np.abs(velocity) * np.maximum(0, limit)
 
 
-def _integers_and_floats(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    integers = generator.integers(0, 6, elements, dtype=np.int32)
-    return integers, uniform(generator, elements, dtype, -3.0, 3.0)
-
-
-def _whole_numbers(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    whole = generator.integers(-100, 100, elements).astype(dtype)
-    return whole, uniform(generator, elements, dtype, -3.0, 3.0)
+_integers_and_floats = given(whole(0, 6, np.int32), drawn(uniform, -3.0, 3.0))
+_whole_numbers = given(whole(-100, 100), drawn(uniform, -3.0, 3.0))
 
 
 def _integers(
@@ -99,12 +92,8 @@ def _integers(
     return draw(0, 1000, elements, dtype=dtype.type), draw(0, 1000, elements, dtype=dtype.type)
 
 
-def _keys(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (generator.integers(0, 1 << 32, elements, dtype=np.uint32),)
-
-
-def _images(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return tuple(generator.integers(0, 256, elements, dtype=np.uint8) for _ in range(3))
+_keys = given(whole(0, 1 << 32, np.uint32))
+_images = given(*[whole(0, 256, np.uint8)] * 3)
 
 
 WORKLOADS = (

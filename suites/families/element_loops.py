@@ -17,6 +17,7 @@ from fuser.suites.workload import (
     sizes_of,
     square,
     uniform,
+    whole,
 )
 
 FAMILY = "element loops"
@@ -145,9 +146,7 @@ def gram_schmidt(matrix: Array) -> Any:
     return q, r
 
 
-def _distances(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    count = side(elements)
-    return (generator.integers(1, 1000, (count, count)).astype(dtype),)
+_distances = given(whole(1, 1000, shape=square))
 
 
 def _bases(count: int) -> MakeInputs:
@@ -171,8 +170,7 @@ def _triangle(elements: int, dtype: "np.dtype[Any]", generator: np.random.Genera
     return matrix, normal(generator, len(matrix), dtype)
 
 
-def _bytes(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return generator.integers(0, 256, elements).astype(dtype), 0x8408
+_bytes = given(whole(0, 256), 0x8408)
 
 
 def _sparse(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:

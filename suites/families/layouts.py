@@ -4,7 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, normal, normals, side
+from fuser.suites.workload import (
+    Arguments,
+    Array,
+    Workload,
+    drawn,
+    given,
+    normal,
+    normals,
+    side,
+    square,
+    whole,
+)
 
 BROADCAST = "broadcast and bias"
 LAYOUT = "layout"
@@ -85,12 +96,8 @@ def _rows(count: int, low: float = 0.0) -> Any:
     return make
 
 
-def _two_columns(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    # the largest array of the call is the result: `elements` counts it here
-    length = side(elements)
-    return normal(generator, length, dtype), normal(generator, length, dtype)
+_two_columns = given(*[drawn(normal, shape=side)] * 2)
+"""The largest array of the call is the result: `elements` counts it here."""
 
 
 def _every_other(
@@ -99,16 +106,8 @@ def _every_other(
     return normal(generator, 2 * elements, dtype)[::2], normal(generator, 2 * elements, dtype)[::2]
 
 
-def _square_pair(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    shape = (side(elements), side(elements))
-    return normal(generator, shape, dtype), normal(generator, shape, dtype)
-
-
-def _sensor(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    counts = generator.integers(-2000, 2000, elements, dtype=np.int16)
-    return counts, normal(generator, elements, dtype), normal(generator, elements, dtype)
+_square_pair = given(*[drawn(normal, shape=square)] * 2)
+_sensor = given(whole(-2000, 2000, np.int16), *[drawn(normal)] * 2)
 
 
 def _fortran(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:

@@ -4,7 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload, normal, normals
+from fuser.suites.workload import (
+    HEAVY_SIZES,
+    Arguments,
+    Array,
+    Workload,
+    given,
+    magnitudes,
+    normal,
+    normals,
+)
 
 FAMILY = "mixed with libraries"
 WIDTH = 64
@@ -47,10 +56,7 @@ def _indexed(
     return normal(generator, elements, dtype), index, normal(generator, elements, dtype)
 
 
-def _positive(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return (np.abs(normal(generator, elements, dtype)),)
+_positive = given(magnitudes)
 
 
 def _terms(elements: int) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, normal, normals
+from fuser.suites.workload import Array, Workload, drawn, given, magnitudes, normal, normals
 
 FAMILY = "optimiser step"
 LEARNING_RATE = 0.001
@@ -39,18 +39,8 @@ def lion_step(parameters: Array, gradient: Array, momentum: Array) -> Any:
     return parameters, 0.99 * momentum + (1 - 0.99) * gradient
 
 
-def _adam_inputs(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    parameters, gradient, mean, square = (normal(generator, elements, dtype) for _ in range(4))
-    return parameters, gradient, mean, np.abs(square)
-
-
-def _adagrad_inputs(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    parameters, gradient, total = (normal(generator, elements, dtype) for _ in range(3))
-    return parameters, gradient, np.abs(total)
+_adam_inputs = given(*[drawn(normal)] * 3, magnitudes)
+_adagrad_inputs = given(*[drawn(normal)] * 2, magnitudes)
 
 
 WORKLOADS = (

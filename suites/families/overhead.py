@@ -4,7 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, MakeInputs, Workload, normal, side
+from fuser.suites.workload import (
+    Arguments,
+    Array,
+    MakeInputs,
+    Workload,
+    drawn,
+    given,
+    normal,
+    side,
+    square,
+)
 
 FAMILY = "call overhead"
 CALL, INTO = "f(a, b, c)", "f(a, b, c, out=o)"
@@ -115,10 +125,7 @@ def _with_scalars(
     return normal(generator, elements, dtype), float(generator.normal()), float(generator.normal())
 
 
-def _with_bias(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return normal(generator, (16, elements), dtype), normal(generator, elements, dtype)
+_with_bias = given(drawn(normal, shape=lambda elements: (16, elements)), drawn(normal))
 
 
 def _squares(step: int = 1) -> MakeInputs:
@@ -131,8 +138,7 @@ def _squares(step: int = 1) -> MakeInputs:
     return make
 
 
-def _square(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    return (normal(generator, (side(elements),) * 2, dtype),)
+_square = given(drawn(normal, shape=square))
 
 
 def _row_and_column(

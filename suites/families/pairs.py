@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, side, uniform
+from fuser.suites.workload import Arguments, Array, Workload, drawn, given, side, uniform
 
 FAMILY = "broadcast then reduce"
 SOFTENING = 0.01
@@ -68,12 +68,7 @@ def _points_and_centres(
     return points.astype(dtype), centres.astype(dtype)
 
 
-def _bodies(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    count = side(elements)
-    places = (uniform(generator, count, dtype, -1.0, 1.0) for _ in range(3))
-    return (*places, uniform(generator, count, dtype, 0.5, 1.5))
+_bodies = given(*[drawn(uniform, -1.0, 1.0, shape=side)] * 3, drawn(uniform, 0.5, 1.5, shape=side))
 
 
 def _mixture(
@@ -85,11 +80,7 @@ def _mixture(
     return numbers, mean, scale, uniform(generator, COMPONENTS, dtype, -3.0, -2.0)
 
 
-def _numbers_and_samples(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    count = side(elements)
-    return uniform(generator, count, dtype, -1.0, 1.0), uniform(generator, count, dtype, -1.0, 1.0)
+_numbers_and_samples = given(*[drawn(uniform, -1.0, 1.0, shape=side)] * 2)
 
 
 NOTE = "The size counts pairs: the product of the two sets, which is no array of the call."

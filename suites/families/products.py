@@ -111,9 +111,9 @@ def _block(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
     )
 
 
-def _samples(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    columns = max(1, side(elements) // 2)
-    return (uniform(generator, (4 * columns, columns), dtype, 0.0, 1.0),)
+_samples = given(
+    drawn(uniform, 0.0, 1.0, shape=lambda elements: (4 * (c := max(1, side(elements) // 2)), c))
+)
 
 
 SQUARE, VECTOR = drawn(uniform, 0.0, 1.0, shape=square), drawn(uniform, 0.0, 1.0, shape=side)
