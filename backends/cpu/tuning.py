@@ -255,9 +255,6 @@ written, read and joined."""
 STORED_COLUMNS = 1 << 9
 """[columns; sum_of_squares column_mean softmax] That one thread computes where several would share
 rows that are stored."""
-NARROW_COLUMNS = 4
-"""[columns; sum_of_squares column_mean softmax] So few are computed one after another, where there
-are many elements."""
 WAITING_LANES = 8
 """[lanes; sum_of_squares column_mean softmax] Of one running value that is waited for, at most."""
 EXACT_LANES, SHUFFLED_BYTES = 4, 16

@@ -1,4 +1,4 @@
-"""Nests met another way: rows as columns, columns as rows; and which forms can have them."""
+"""Nests met another way: rows as columns; and which schedules can have them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 
 def can_be_gathered(nest: LoopNest) -> bool:
@@ -52,23 +52,3 @@ def can_be_joined(nest: LoopNest) -> bool:
     """Whether whoever finishes a row's last part can do all that is left."""
     stages = stages_of(nest)
     return nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
-
-
-def can_run_along(nest: LoopNest) -> bool:
-    """Whether columns of a nest can be computed one after another."""
-    return nest.strategy == "column" and nest.reduced == 1
-
-
-def lengthwise(nest: LoopNest) -> LoopNest:
-    """A column nest as a row nest: the reduced loop becomes innermost."""
-
-    def along(desc: TensorDesc) -> TensorDesc:
-        access = INVARIANT if desc.steady else STRIDED
-        return changed(desc, access=access, steady=False, beside="")
-
-    return changed(
-        nest,
-        strategy="row",
-        loads=tuple(along(desc) for desc in nest.loads),
-        stores=tuple((number, along(desc)) for number, desc in nest.stores),
-    )

@@ -20,8 +20,6 @@ from fuser.backends.cpu.reducing import (
 from fuser.backends.cpu.reducing.nest_views import (
     can_be_gathered,
     can_be_joined,
-    can_run_along,
-    lengthwise,
     turned,
 )
 from fuser.backends.cpu.reducing.reduction_stages import native_lanes, stages_of
@@ -50,7 +48,7 @@ def choose_reduction(
         strides: of loads, then of stores, in bytes; without them nothing is packed.
         turns: as `choose` has it.
     """
-    space, times = Space.of(nest, lengths), max(turns, 1)
+    times = max(turns, 1)
     if can_be_gathered(nest):
         packed = choose_packed_rows(nest, lengths, strides, times) if strides else None
         chosen = packed or choose_rows(nest, lengths, strides, times)
@@ -60,11 +58,6 @@ def choose_reduction(
         return columns
     if strides and not turns and flattens_rows(nest, lengths, strides):
         return _in_parts(nest, Schedule(flattened=1), lengths)
-    narrow = 0 < space.inner <= tuning.NARROW_COLUMNS
-    if can_run_along(nest) and narrow and space.elements * times >= 2 * tuning.PART:
-        row = _in_parts(lengthwise(nest), DEFAULT, lengths) if not turns else DEFAULT
-        if row.passes == "staged":
-            return changed(row, vector_axis="strided", layout="gather")
     return DEFAULT if turns else _in_parts(nest, DEFAULT, lengths)
 
 

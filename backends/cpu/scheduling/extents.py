@@ -14,12 +14,11 @@ from fuser.backends.cpu.reducing import (
     online_rows,
     packed_rows,
 )
-from fuser.backends.cpu.reducing.nest_views import lengthwise, turned
+from fuser.backends.cpu.reducing.nest_views import turned
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling import parts
 from fuser.backends.cpu.scheduling.parts import Cut, Space
-from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
 from fuser.runtime.symbolic import value_of
@@ -59,15 +58,6 @@ def _split(nest: LoopNest, schedule: Schedule, space: Space, cut: Cut) -> Launch
         last = stages.final == len(stages.loops)  # results are stored by one more item a row
         items = rows * (count * len(stages.loops) + int(last))
     return words, Extent(items, inner, elements, 1, cut.ichunk, schedule)
-
-
-def along_columns(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
-) -> Launch:
-    """Columns as rows."""
-    row = changed(schedule, vector_axis="contiguous", layout="direct")
-    words, extent = one_by_one(lengthwise(nest), row, lengths, strides, turns)
-    return words, extent._replace(schedule=schedule)
 
 
 def long_rows_in_parts(

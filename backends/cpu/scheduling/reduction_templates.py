@@ -24,9 +24,7 @@ from fuser.backends.cpu.reducing.nest_views import (
     along,
     can_be_gathered,
     can_be_joined,
-    can_run_along,
     deinterleaves,
-    lengthwise,
     packs,
     turned,
 )
@@ -37,7 +35,6 @@ from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling import extents
 from fuser.backends.cpu.scheduling.parts import Space
 from fuser.backends.cpu.scheduling.templates import Fits, Kind, Lengths, Strides, Template
-from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
 # -- rows ---------------------------------------------------------------------------------------
@@ -181,23 +178,6 @@ def _online_fits(
     return math.prod(lengths) > 0 and _parts_fit(nest, schedule, lengths, strides)
 
 
-def _emit_along(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    _emit_rows(module, lengthwise(nest), name, schedule)
-
-
-def _along_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
-    if not can_run_along(nest):
-        return False
-    return schedule.split != "last_joins" or can_be_joined(lengthwise(nest))
-
-
-def _along_fits(
-    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
-) -> bool:
-    row = changed(schedule, vector_axis="contiguous", layout="direct")
-    return _parts_fit(lengthwise(nest), row, lengths, strides)
-
-
 def _emit_unrolled(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     unrolled_columns.UnrolledVectors(module, nest, name, schedule.unroll).emit()
 
@@ -297,9 +277,6 @@ TEMPLATES: dict[Kind, Template] = {
         _emit_flattened, extents.one_by_one,
         lambda nest, s: flattened_columns.can_be_flattened(nest) and _online_is_legal(nest, s),
         _flattened_fit, {**_SPLIT, "flattened": (1,)},
-    ),
-    Kind("column", _STRIDED, "gather"): Template(
-        _emit_along, extents.along_columns, _along_is_legal, _along_fits, _SPLIT
     ),
 }  # fmt: skip
 """What each kind is; a kind that is not here is legal for no nest."""

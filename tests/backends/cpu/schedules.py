@@ -10,8 +10,6 @@ ONLINE_AWAITED, ONLINE_JOINED = (
 )  # fmt: skip
 GATHERED = Schedule(vector_axis="strided", layout="gather", accumulate="plain")
 PAIRWISE = changed(GATHERED, accumulate="pairwise")
-AS_ROWS = Schedule(vector_axis="strided", layout="gather")
-AS_JOINED_ROWS = changed(AS_ROWS, split="last_joins")
 
 
 def of_one_block(schedule: Schedule) -> Schedule:
