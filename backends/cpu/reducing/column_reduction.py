@@ -12,7 +12,13 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import unrolled
-from fuser.backends.cpu.vector_memory import lane_mask, load, store
+from fuser.backends.cpu.vector_memory import (
+    get_register,
+    lane_mask,
+    load,
+    put_register,
+    store,
+)
 from fuser.codegen import LoopNest
 
 #: Elements after the partial results of a part: the last vector is kept whole.
@@ -119,15 +125,8 @@ class ColumnReduction(Reduction):
         self.current = column
         saved = dict(self.values)
         for slot, number in enumerate(self.left):
-            address, memory = self._left(slot, number)
-            raw = self.b.value(
-                f"load {Value('', memory, self.lanes).type}, ptr {address}, align 1",
-                memory,
-                self.lanes,
-            )
-            if memory == "i8" and self.nest.dtype_of(number) == "bool":
-                raw = self.b.compare("icmp ne", raw, self.b.iconst(raw, 0))
-            self.values[number] = raw
+            address, scalar = self._left(slot, number)
+            self.values[number] = get_register(self.b, scalar, self.lanes, address)
         places = self._at(tops, column)
         self._vector(self.postponed, [], lambda k: places[k], self._step, mask)
         self.values = saved
@@ -135,20 +134,16 @@ class ColumnReduction(Reduction):
     def _leave(self) -> None:
         """Write down the results that the postponed stage needs."""
         for slot, number in enumerate(self.left):
-            address, memory = self._left(slot, number)
-            value = self._operand(number)
-            if value.scalar == "i1":
-                value = self.b.cast("zext", value, memory)
-            self.b.line(f"store {value.typed}, ptr {address}, align 1")
+            address, _ = self._left(slot, number)
+            put_register(self.b, self._operand(number), address)
 
     def _left(self, slot: int, number: int) -> tuple[str, str]:
         """Where a result of the current column is written down, and as what."""
-        memory = conversion.REGISTER[self.nest.dtype_of(number)]
-        memory = "i8" if memory == "i1" else memory
+        scalar = conversion.REGISTER[self.nest.dtype_of(number)]
         beside = self.number(f"sub i64 {self.current}, {self.tile}")
-        offset = self.number(f"mul i64 {beside}, {element_bytes(memory)}")
+        offset = self.number(f"mul i64 {beside}, {element_bytes(scalar)}")
         offset = self.number(f"add i64 {offset}, {slot * 8 * (tuning.COLUMN_TILE + PADDING)}")
-        return self.moved("%left", offset), memory
+        return self.moved("%left", offset), scalar
 
     def _step(self, k: int) -> str:
         """The stride between columns, in bytes."""

@@ -25,7 +25,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
 from fuser.backends.cpu.reducing.reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
-from fuser.backends.cpu.vector_memory import lane_mask
+from fuser.backends.cpu.vector_memory import get_register, lane_mask, put_register
 from fuser.codegen import LoopNest
 
 #: Marks a value's result, and the reciprocal of it, among the parts of its running value.
@@ -416,17 +416,13 @@ class TiledColumns(ColumnReduction):
 
     def _write(self, key: tuple[int, int], value: Value) -> None:
         """Write one vector down."""
-        address, scalar = self._address(key)
-        raw = self.b.cast("zext", value, "i8") if scalar == "i1" else value
-        self.b.line(f"store {raw.typed}, ptr {address}, align 1")
+        address, _ = self._address(key)
+        put_register(self.b, value, address)
 
     def _read(self, key: tuple[int, int]) -> Value:
         """Read one vector back."""
         address, scalar = self._address(key)
-        memory = "i8" if scalar == "i1" else scalar
-        kind = Value("", memory, self.lanes).type
-        raw = self.b.value(f"load {kind}, ptr {address}, align 1", memory, self.lanes)
-        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
+        return get_register(self.b, scalar, self.lanes, address)
 
 
 def _part_count(accumulator: Accumulator) -> int:

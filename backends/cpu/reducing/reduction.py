@@ -27,7 +27,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
-from fuser.backends.cpu.vector_memory import load, store
+from fuser.backends.cpu.vector_memory import get_register, load, put_register, store
 from fuser.codegen import Instruction, LoopNest
 
 
@@ -529,8 +529,7 @@ class Reduction(Frame):
                 accumulator.parts, accumulator.saved(column=self.column), strict=True
             ):
                 address, _ = self._slot_of(stage, self.part, place, scalar)
-                raw = b.cast("zext", value, "i8") if scalar == "i1" else value
-                b.line(f"store {raw.typed}, ptr {address}, align 1")
+                put_register(b, value, address)
                 place += 1
         if not running:
             return "0"
@@ -545,12 +544,7 @@ class Reduction(Frame):
             accumulator.parts = []
             for scalar in accumulator.saved(column=self.column):
                 address, lanes = self._slot_of(stage, part, place, scalar)
-                memory = "i8" if scalar == "i1" else scalar
-                kind = Value("", memory, lanes).type
-                raw = b.value(f"load {kind}, ptr {address}, align 1", memory, lanes)
-                if scalar == "i1":
-                    raw = b.compare("icmp ne", raw, b.iconst(raw, 0))
-                accumulator.parts.append(raw)
+                accumulator.parts.append(get_register(b, scalar, lanes, address))
                 place += 1
 
     def _join(self, stage: int, running: list[Accumulator]) -> None:
