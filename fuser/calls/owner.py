@@ -22,6 +22,7 @@ class Owner(Protocol):
     _hidden: Any
     _by_value: Any
     _takes_out: bool
+    _signatures: Any
 
     @property
     def _name(self) -> str:

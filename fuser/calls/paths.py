@@ -15,6 +15,7 @@ import numpy as np
 
 from fuser.backend import PythonCall
 from fuser.base import config, counters, trees
+from fuser.base.call_keys import signature
 from fuser.base.generated import define
 from fuser.base.records import changed
 from fuser.calls.owner import Owner
@@ -30,6 +31,8 @@ from fuser.programs.straight_line import StraightLine
 Piece = Callable[..., Any]
 #: Paths that have nothing in common with the first one, at most.
 APART = 7
+#: Calls that decisions have led to NumPy, all of them, after which nothing is decided any more.
+ENDED = 8
 
 
 class _Line(StraightLine):
@@ -135,7 +138,8 @@ class _Line(StraightLine):
         if path.plain is not None:
             given = ", ".join(self._name(name) for name in path.names)
             call = f"found = {self._object(path.plain)}({given})"
-            return self._defined(self._lines, [call, counted, "return found"])
+            stops = f"{self._object(path.call.specialisation)}.stops += 1"
+            return self._defined(self._lines, [stops, call, counted, "return found"])
         trace = path.call.specialisation.trace
         result = self._nested(trace.structure, [self._result(leaf) for leaf in trace.leaves])
         lines = [*self._lines, f"found = {result}", *self._writes]
@@ -166,6 +170,7 @@ class _Path:
         names: of its arguments' values, in order.
         counts: what each such call adds to the counters.
         plain: the plain function, where no kernels go on after the decisions.
+        reason_counts: what each call of that adds to the counters.
     """
 
     def __init__(self, call: Call, program: Program, owner: Owner, count: int) -> None:
@@ -176,10 +181,11 @@ class _Path:
         places = {place: name for name, place in (*found.array_leaves, *found.scalar_leaves)}
         self.names = [places.get(place, f"u{place}") for place in range(count)]
         self.counts = partition.break_counts(program)
-        self.plain = None if trace.stopped is None else owner.__wrapped__
+        self.plain: Any = None if trace.stopped is None else owner.__wrapped__
+        self.reason_counts: dict[str, int] = {}
         if trace.stopped is not None:
-            more = {"fallbacks": 1, f"fallback.{trace.stopped.code}": 1}
-            self.counts = {**self.counts, **more}
+            self.reason_counts = {"fallbacks": 1, f"fallback.{trace.stopped.code}": 1}
+            self.counts = {**self.counts, **self.reason_counts}
         scalars = dict(found.scalar_leaves)
         self.sizes = {name: size for name, size in call.sizes.items() if name not in scalars}
         self.late = late_lengths(program)
@@ -226,13 +232,22 @@ class ReadyPaths(config.Standing):
         missed: how often such calls have missed others that were made before.
     """
 
-    def __init__(self, path: _Path) -> None:
-        """Write the path down; see `made_ready`."""
+    def __init__(self, path: _Path, known: Mapping[Any, Any], kind: Any) -> None:
+        """Write the path down; see `made_ready`.
+
+        Args:
+            path: it.
+            known: what is known of calls, by the kind of their arguments.
+            kind: of these.
+        """
         found = path.call.specialisation
+        self._all_known, self._kind = known, kind
         super().__init__(found.names)
         self._branches: list[_Branch] = []
         self._roots: list[tuple[_Path, Piece]] = []
         self._known = {id(found): 0}
+        self._ending: dict[int, _Path] = {}  # all paths, where NumPy runs each of them in the end
+        self._fused = path.plain is None
         self.missed = 0
         self._guards = found.names
         self._where = dict(found.array_leaves)
@@ -250,7 +265,18 @@ class ReadyPaths(config.Standing):
         return self.run_leaves(*args)
 
     def run_leaves(self, *leaves: Any) -> Any:
-        """The same, of arguments whose layouts have been compared."""
+        """The same, of arguments whose layouts have been compared.
+
+        Where NumPy has run all of a number of such calls, whatever they had decided before, it
+        runs the others at once.
+        """
+        ending = self._ending.values()
+        if ending and sum(path.call.specialisation.stops for path in ending) >= ENDED:
+            alike = self._all_known[self._kind].found  # whatever lengths these calls have
+            if all(known.trace.stopped is not None for known in alike):
+                path = next(iter(ending))
+                counters.add_soon(path.reason_counts)
+                return path.plain(*leaves)
         for _, piece in self._roots:
             found = piece(*leaves)
             if found is not MISSED:
@@ -305,6 +331,9 @@ class ReadyPaths(config.Standing):
 
     def _go_on(self, path: _Path, first: int, line: _Line, branch: _Branch | None) -> None:
         """Write the pieces of a path from a step on; it follows a branch, or is a root."""
+        self._fused = self._fused or path.plain is None
+        mine = {id(path.call.specialisation): path}
+        self._ending = {} if self._fused else {**self._ending, **mine}
         made: list[tuple[_Branch | None, Any, Piece]] = []
         after, outcome = branch, None
         if branch is not None:
@@ -366,4 +395,4 @@ def made_ready(
     path = _Path(call, program, owner, len(leaves))
     if isinstance(known, ReadyPaths):
         return known if known.add(path) else None
-    return ReadyPaths(path)
+    return ReadyPaths(path, owner._signatures, signature(structure, list(leaves)))

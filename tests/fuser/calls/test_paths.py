@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calls.paths import ReadyPaths
+from fuser.calls.paths import ENDED, ReadyPaths
 from fuser.calls.trace_cache import VALUE_LIMIT
 
 W = np.arange(6.0)
@@ -350,3 +351,25 @@ def test_what_a_loop_takes_back_is_asked_again() -> None:
         fused = fuser.fuse(shrunk, fallback="allow")
         for value in values:
             assert same(fused(np.full(5, value)), shrunk(np.full(5, value)))
+
+
+def test_calls_that_all_end_in_numpy_decide_nothing_any_more() -> None:
+    """After some such calls NumPy runs them at once; one that is fused keeps decisions alive."""
+
+    def timed(x: Any) -> Any:
+        y = x * 2.0
+        return (y, time.perf_counter() > 0) if y.sum() > 0 else y
+
+    for others in (False, True):
+        fused = fuser.fuse(timed, fallback="allow")
+        decided = []
+        for turn in range(ENDED + 6):
+            before = fuser.stats()
+            assert same(fused(np.ones(3)), timed(np.ones(3)))
+            after = fuser.stats()
+            decided.append(after.get("decisions", 0) > before.get("decisions", 0))
+            assert after["fallbacks"] == before.get("fallbacks", 0) + 1
+            if others and turn == 1:
+                assert same(fused(-np.ones(3)), timed(-np.ones(3)))
+        assert all(decided[2:ENDED])
+        assert decided[-1] is others
