@@ -97,7 +97,7 @@ _SHORT_WAY = "the short way of later calls"
 #: Backends that arrays lead to by themselves: later calls need not say which.
 _OWN_ARRAYS = (None, "", *OWNERS)
 #: Why small calls are the plain function's in the end.
-LONG_WAY = "every call looks at its arguments in Python, which takes longer than NumPy"
+LONG_WAY = "every call takes a look by Python, which takes longer than NumPy"
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
 #: Times that the steps of a program are written down anew for calls with the same shapes.
@@ -412,6 +412,9 @@ class FusedFunction(_Base[P, Result]):
             Whether they do, or may.
         """
         given = bool(call.specialisation.trace.given_back)
+        looking_ns = call.specialisation.looking_ns
+        if looking_ns and out is None and is_brief(call, looking_ns):
+            return False
         try:
             with internal_errors(_SHORT_WAY):
                 if self._go_native(call, structure, leaves, names, out):

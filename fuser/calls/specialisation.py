@@ -13,6 +13,7 @@ from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.protocols import is_array
 from fuser.base.records import field, record
 from fuser.capture import captures
+from fuser.capture.contents import Contents
 from fuser.ir import dims
 from fuser.ir.opaque_calls import LOOPS, PatternMiss
 from fuser.kernel_spec import KernelSpec
@@ -73,6 +74,14 @@ class Specialisation:
         by_object = self.by_contents or bool(self.given_back or self.identities)
         by_object = by_object or bool(self.trace.decisions)
         return by_object or bool(self.trace.hints or self.trace.in_order) or not enough
+
+    @property
+    def looking_ns(self) -> float:
+        """Nanoseconds, by estimate, that Python takes at each call to compare what names hold."""
+        held = [guard.expected for guard in self.names
+                if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
+        parts = [each.parts if type(each) is Contents else each for each in held]
+        return sum(LOOK_NS + PART_NS * len(each) for each in parts if type(each) in _COMPARED)
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -165,12 +174,19 @@ class Call:
 #: Nanoseconds that Python takes to look at a call of which no short way is known, those of one
 #: NumPy operation, and of an element of one.
 LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
+#: Those of a look at a list, a dict or a set that a name stands for, and of each value in it.
+LOOK_NS, PART_NS = 300, 20
+_COMPARED = (list, dict, set)
 
 
-def is_brief(call: Call) -> bool:
+def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
     """Whether NumPy's operations take less, by estimate, than a look at the call by Python.
 
     Those of CuPy take as long.
+
+    Args:
+        call: one that has been served.
+        limit_ns: nanoseconds of the look.
     """
     if not all(isinstance(array, np.ndarray | np.generic) for array in call.arrays.values()):
         return False
@@ -179,7 +195,7 @@ def is_brief(call: Call) -> bool:
         return False
     count = sum(not (node.op.is_opaque or node.op.is_scalar) for node in nodes)
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
-    return count * (OPERATION_NS + ELEMENT_NS * max(sizes, default=1)) < LONG_WAY_NS
+    return count * (OPERATION_NS + ELEMENT_NS * max(sizes, default=1)) < limit_ns
 
 
 def specialise(

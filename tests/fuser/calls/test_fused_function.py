@@ -424,6 +424,21 @@ def test_refused_calls_of_any_kind_are_the_plain_functions(
     assert len(fused.fallbacks) == 1
 
 
+MANY = {str(number): float(number) for number in range(60)}
+
+
+def test_small_calls_that_compare_much_are_numpys() -> None:
+    """Comparing a dict takes longer than NumPy does; with long arrays it does not."""
+    fused = fuser.fuse(lambda x: x * MANY["3"], fallback="allow")
+    for _ in range(2 * PATIENCE):
+        np.testing.assert_array_equal(fused(X), X * 3.0)
+    assert [reason.code for reason in fused.fallbacks] == ["no-gain"]
+    long, before = np.ones(100_000), fuser.stats().get("fallbacks", 0)
+    for _ in range(2 * PATIENCE):
+        np.testing.assert_array_equal(fused(long), long * 3.0)
+    assert fuser.stats().get("fallbacks", 0) == before
+
+
 def test_a_refusal_is_looked_at_again_where_an_object_changes() -> None:
     """An attribute of an argument may have been the reason."""
     thing = SimpleNamespace(draws=True)
