@@ -121,10 +121,10 @@ class _Packer:
         across.end()
         if b.features.masked and self.size >= NARROW_BYTES:
             self.narrow_blocks(whole_rows, blocks, last)
-            self.rectangle("0", columns, "%rows", "%columns")
+            self.rectangle("0", columns, "%rows")
             return
-        self.rectangle("0", columns, whole_rows, "%columns")
-        self.rectangle(whole_rows, "0", "%rows", "%columns")
+        self.rectangle("0", columns, whole_rows)
+        self.rectangle(whole_rows, "0", "%rows")
 
     def column(self, block: str, last: str) -> str:
         """Where a block of columns begins: at `last` at most."""
@@ -206,12 +206,12 @@ class _Packer:
                 self.store(part, corner)
                 corner = self.at(corner, ("1", "%to.row"))
 
-    def rectangle(self, top: str, left: str, bottom: str, right: str) -> None:
-        """One element at a time: [top, bottom) and [left, right)."""
+    def rectangle(self, top: str, left: str, bottom: str) -> None:
+        """One element at a time: rows [top, bottom) and columns from `left` on."""
         size = str(self.size)
         source = self.at("%from", (top, "%row"), (left, "%step"))
         target = self.at("%to", (top, "%to.row"), (left, size))
-        rows, columns = self.number("sub", bottom, top), self.number("sub", right, left)
+        rows, columns = self.number("sub", bottom, top), self.number("sub", "%columns", left)
         self.b.line(
             f"call void @{_rest_name(self.size)}(ptr {target}, i64 %to.row, ptr {source}, "
             f"i64 %row, i64 %step, i64 {rows}, i64 {columns})"
@@ -250,7 +250,7 @@ class _Packer:
         down.end()
         b.line("ret void")
         b.start(short)
-        self.rectangle("0", "0", "%rows", "%columns")
+        self.rectangle("0", "0", "%rows")
 
 
 _ARGUMENTS = (
@@ -277,7 +277,7 @@ def _pack(module: Module, itemsize: int) -> None:
         write()
         b.line("ret void")
         b.start(otherwise)
-    packer.rectangle("0", "0", "%rows", "%columns")
+    packer.rectangle("0", "0", "%rows")
     rest = _Packer(module, itemsize)
     rest.one_by_one()
     names = (f"void @{symbol(itemsize)}", f"internal void @{_rest_name(itemsize)}")

@@ -12,10 +12,9 @@ from __future__ import annotations
 from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module, Value, iota, vector_type, zero
 from fuser.backends.cpu.section import Section, lanes_of
+from fuser.backends.cpu.wrappers import ARGUMENTS
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
-
-_ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 
 
 def emit_scan(module: Module, nest: LoopNest, name: str) -> None:
@@ -29,7 +28,7 @@ def emit_scan(module: Module, nest: LoopNest, name: str) -> None:
         section.compute()
         module.functions.append(_text(section))
     module.functions.append(
-        f"""define i32 @{name}({_ARGUMENTS}) #0 {{
+        f"""define i32 @{name}({ARGUMENTS}) #0 {{
 entry:
   %n = sub i64 %iend, %ibegin
   %rest = urem i64 %n, {lanes}
@@ -61,7 +60,7 @@ def _text(section: Section) -> str:
                   + ("zeroinitializer" if lanes > 1 else "0")]  # fmt: skip
     turns = zip(section.pairs, section.turns, strict=True)
     lines = [
-        f"define internal i32 @{section.name}({_ARGUMENTS}) #0 {{",
+        f"define internal i32 @{section.name}({ARGUMENTS}) #0 {{",
         "entry:",
         *(["  %flag = alloca i64", "  store i32 0, ptr %flag"] if flagged else []),
         *top.lines,

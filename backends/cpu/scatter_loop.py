@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.vector_loop import emit_section
+from fuser.backends.cpu.wrappers import ARGUMENTS
 from fuser.codegen import LoopNest
-
-_ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 
 
 def emit_scatter(module: Module, nest: LoopNest, name: str) -> None:
@@ -19,7 +18,7 @@ def emit_scatter(module: Module, nest: LoopNest, name: str) -> None:
     lanes = emit_section(module, nest, f"{name}.wide", "internal ")
     emit_section(module, nest, f"{name}.single", "internal ", lanes=1)
     module.functions.append(
-        f"""define i32 @{name}({_ARGUMENTS}) #0 {{
+        f"""define i32 @{name}({ARGUMENTS}) #0 {{
 entry:
   %n = sub i64 %iend, %ibegin
   %rest = urem i64 %n, {lanes}
