@@ -8,7 +8,7 @@ from fuser.reports.analysis import Analysis, Row
 from fuser.reports.labels import is_expected
 from fuser.reports.plots.marks import SIZE_TITLES
 from fuser.reports.plots.style import bytes_text, count_text, ratio_text
-from fuser.reports.statistics import Estimate, geometric_mean_ratio, no_interval
+from fuser.reports.statistics import Estimate, geometric_mean, geometric_mean_ratio, no_interval
 from fuser.reports.verdicts import Verdict
 
 SIZES = ("S", "M", "L")
@@ -77,8 +77,8 @@ def _why(rows: Sequence[Row], noise_log: float) -> Iterable[str]:
         if row.cell.ledger.unfused_bytes and row.cell.ledger.planned_bytes
     ]  # fmt: skip
     if moved:
-        less = _mean(
-            (each.unfused_bytes or 1) / (each.planned_bytes or 1) for each in moved
+        less = geometric_mean(
+            [(each.unfused_bytes or 1) / (each.planned_bytes or 1) for each in moved]
         )
         example = max(moved, key=lambda each: each.unfused_bytes or 0)
         yield (
@@ -145,12 +145,6 @@ def _as_fast(ratio: Estimate | None, other: str) -> str:
 
 def _speedup(row: Row) -> float:
     return row.speedup.value if row.speedup is not None else math.nan
-
-
-def _mean(ratios: Iterable[float]) -> float:
-    """The geometric mean."""
-    logs = [math.log(each) for each in ratios]
-    return math.exp(sum(logs) / len(logs))
 
 
 def _plural(word: str, count: float) -> str:

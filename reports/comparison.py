@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+from fuser.reports import verdicts
 from fuser.reports.analysis import analyse
 from fuser.reports.record import Cell, Record, Run
 from fuser.reports.statistics import (
@@ -21,7 +22,7 @@ from fuser.reports.statistics import (
     process_seconds,
     ratio_between,
 )
-from fuser.reports.verdicts import NoiseFloor
+from fuser.reports.verdicts import NoiseFloor, judged
 from fuser.reports.weaknesses import weaknesses
 
 GATED_KINDS = ("fused", "unfused", "into")
@@ -37,6 +38,12 @@ UNUSABLE = ("failed", "absent", "not_run")
 
 ChangeKind = Literal["regression", "improvement", "changed"]
 Verdict = Literal["faster", "slower", "same", "inconclusive", "not measured"]
+OF_TIMES: Mapping[verdicts.Verdict, Verdict] = {
+    verdicts.Verdict.FASTER: "slower", verdicts.Verdict.SLOWER: "faster",
+    verdicts.Verdict.SAME: "same", verdicts.Verdict.INCONCLUSIVE: "inconclusive",
+    verdicts.Verdict.NOT_MEASURED: "not measured",
+}  # fmt: skip
+"""What a verdict about a ratio of speeds is about one of times, whose larger one is slower."""
 
 
 class Outcome(IntEnum):
@@ -265,8 +272,8 @@ def _timed(pair: _Pair, margin: float, floor: float) -> TimedRow | None:
         return None
     wide = ratio_between(base, head, noise_log=floor)
     narrow = ratio_between(base, head, 0.90, noise_log=floor)
-    judged = _verdict(wide, narrow, margin)
-    return TimedRow(pair.cell.id, pair.head.variant, basis, wide, judged, pair.gated)
+    verdict = OF_TIMES[judged(narrow, wide, margin)]
+    return TimedRow(pair.cell.id, pair.head.variant, basis, wide, verdict, pair.gated)
 
 
 def _logs(run: Run, eager: Run | None) -> LogRatios:
@@ -275,20 +282,3 @@ def _logs(run: Run, eager: Run | None) -> LogRatios:
         ratios = paired_log_ratios(eager.samples, run.samples)
         return {process: -log for process, log in ratios.items()}
     return {process: math.log(each) for process, each in process_seconds(run.samples).items()}
-
-
-def _verdict(
-    wide: Estimate | None, narrow: Estimate | None, margin: float
-) -> Verdict:
-    """Judge as `verdicts.verdict` does: the same first, then a difference beyond all noise."""
-    if wide is None or narrow is None or None in (wide.low, wide.high, narrow.low, narrow.high):
-        return "not measured"
-    assert wide.low is not None  # for the type checker: just excluded
-    assert wide.high is not None
-    assert narrow.low is not None
-    assert narrow.high is not None
-    if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:
-        return "same"
-    if wide.low > 1:
-        return "slower"
-    return "faster" if wide.high < 1 else "inconclusive"

@@ -23,6 +23,7 @@ import numpy as np
 
 from fuser.reports.analysis import analyse
 from fuser.reports.record import Machine, Record
+from fuser.reports.statistics import geometric_mean
 
 LEAST_RUNS = 4
 """Of fewer runs nobody can tell a step from noise."""
@@ -83,7 +84,7 @@ class Line:
         bounds = [0, *(step.place for step in self.steps), len(self.points)]
         first = max(each for each in bounds[:-1] if each <= place)
         last = min(each for each in bounds if each > first)
-        return _level([point.speedup for point in self.points[first:last]])
+        return geometric_mean([point.speedup for point in self.points[first:last]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def steps_of(speedups: Sequence[float]) -> list[Step]:
     penalty = PENALTY * noise_log(logs.tolist()) ** 2 * math.log(len(logs))
     places = Pelt(model="l2", min_size=1, jump=1).fit(logs).predict(pen=penalty)
     bounds = [0, *places]
-    levels = [_level(speedups[a:b]) for a, b in pairwise(bounds)]
+    levels = [geometric_mean(speedups[a:b]) for a, b in pairwise(bounds)]
     return [
         Step(place, before, after)
         for place, before, after in zip(places, levels, levels[1:], strict=False)
@@ -198,8 +199,3 @@ def slower_since(lines: Sequence[Line], release: str) -> list[Slower]:
     if not known:
         raise LookupError(release)
     return sorted(found, key=lambda each: each.ratio)
-
-
-def _level(speedups: Sequence[float]) -> float:
-    """The geometric mean."""
-    return math.exp(sum(map(math.log, speedups)) / len(speedups))

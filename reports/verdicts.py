@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 from scipy.special import stdtrit
 
-from fuser.reports.statistics import CONFIDENCE, LogRatios, ratio_of
+from fuser.reports.statistics import CONFIDENCE, Estimate, LogRatios, ratio_of
 
 SAME_MARGIN = 0.02
 """Ratios between 1/1.02 and 1.02 make no difference worth a decision."""
@@ -107,7 +107,17 @@ def verdict(
         raise ValueError(f"margin: found {margin}, expected a relative difference above 0")
     noise_log = floor.log if floor else 0.0
     narrow = ratio_of(log_ratios, 1 - 2 * (1 - confidence), noise_log)
-    wide = ratio_of(log_ratios, confidence, noise_log)
+    return judged(narrow, ratio_of(log_ratios, confidence, noise_log), margin)
+
+
+def judged(narrow: Estimate | None, wide: Estimate | None, margin: float) -> Verdict:
+    """Judge a ratio by its two intervals, as `verdict` says.
+
+    Args:
+        narrow: with the interval that has to lie inside the margin.
+        wide: with the interval that has to exclude 1.
+        margin: relative difference that is still "same".
+    """
     if narrow is None or wide is None or narrow.low is None or narrow.high is None:
         return Verdict.NOT_MEASURED
     if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:

@@ -3,20 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
+from fuser.reports.record import Preset, SizeName
 from fuser.suites import runners
 from fuser.suites.pace import FEW, PATIENCE_S, pace
 from fuser.suites.registry import workloads
 from fuser.suites.workload import Axes
-
-Preset = Literal[
-    "quick", "full", "peers", "rows", "others", "programs", "dask", "calls", "compile",
-    "custom"
-]
-SizeName = Literal["S", "M", "L", "sweep"]
 
 MODES = ("eager", "fallback", "unfused", "fused", "eager_into", "fused_into")
 OTHER = "baseline"

@@ -11,14 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
+from fuser.reports.record import SizeName
 from fuser.suites import cold_figures
-from fuser.suites.plan import (
-    CellPlan,
-    Plan,
-    SizeName,
-    of_checkout,
-    variants_for,
-)
+from fuser.suites.plan import CellPlan, Plan, of_checkout, variants_for
 from fuser.suites.registry import program_workloads, workloads
 from fuser.suites.workload import SWEEP, Axes, Workload
 

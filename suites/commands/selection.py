@@ -9,7 +9,8 @@ from typing import cast
 import numpy as np
 
 from fuser.base.near import near_it
-from fuser.suites.plan import CellPlan, Plan, SizeName
+from fuser.reports.record import SizeName
+from fuser.suites.plan import CellPlan, Plan
 from fuser.suites.presets import full_cells, named_size, quick_cells, set_axes
 from fuser.suites.registry import LIST, resolve, workloads
 from fuser.suites.workload import Axes, Workload, number_of
