@@ -106,7 +106,7 @@ class _General:
             NotServed, NotSymbolic: it cannot be.
         """
         spec = call.specialisation.spec
-        if spec.in_parts or type(call.out) is tuple:  # planned anew, without complex values
+        if type(call.out) is tuple:
             raise NotServed
         self.draft = draft = Draft(call)
         describe_arguments(draft)
@@ -211,9 +211,13 @@ class _General:
     def _code(self, name: str, dim: Dim, length: Any) -> int:
         """How the dispatcher meets a length: a place to compare with, or inverted, one to fill."""
         if not isinstance(length, Symbolic):
-            if length != 1:
+            if length == 1:
+                return 0
+            if length < 1 or name == "o0":
                 raise NotServed
-            return 0
+            place = self.places[f"length{len(self.places)}"] = len(self.places) + 1
+            self.draft.ranges.append(layout.words("RANGE", place=place, low=length, width=0))
+            return ~place
         text = str(dim)
         if text in self.places:
             return self.places[text]
@@ -285,7 +289,7 @@ class _General:
         work, limit = self._work(), longest_ns(draft.call, many) * PARTS
         guards = self._guards()
         draft.key = (*guards, *(name for name in draft.call.sizes if name not in self.places))
-        draft.ranges = [
+        draft.ranges += [
             layout.words("RANGE", place=self.steps.place(dim), low=low, width=high - low)
             for dim, low, high in guards
         ]

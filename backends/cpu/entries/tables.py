@@ -100,7 +100,7 @@ def _check_generic(scalar: Any) -> None:
     Raises:
         NotServed: this one does not.
     """
-    plain = scalar.dtype.kind in "biuf" and scalar.dtype.itemsize <= 8
+    plain = scalar.dtype.kind in "biufc" and scalar.dtype.alignment <= 8
     if not plain or ctypes.string_at(id(scalar) + 16, scalar.nbytes) != scalar.tobytes():
         raise NotServed
 

@@ -38,6 +38,11 @@ PATTERNS: dict[str, Any] = {
         lambda a, b: scores(a, b),
         lambda n, m: (np.random.default_rng(n).random((n, 2 * m)), np.eye(n, 2 * m)),
     ),
+    "complex": (
+        lambda a, b, z: a * b + z,
+        lambda n, m: (np.ones((n, m)) * 2j, np.arange(m) - 1j, np.complex128(complex(n, m))),
+    ),
+    "complex strided": (lambda a, k: a * k, lambda n, m: ((np.arange(2.0 * n * m) * 1j)[::2], m)),
     "cube": (lambda a, b: a + b, lambda n, m: (np.ones((2, n, m)), np.ones((n, 1)))),
 }
 
