@@ -192,6 +192,7 @@ class Table:
         self.words += [*chain.share(0, None, 1), len(chain.words), 0, *chain.words]
         self.places += [(first + place, name) for place, name in chain.places]
         self.scalars += [(first + place, wanted) for place, wanted in chain.scalars]
+        self.moves += [(first + place, index, step) for place, index, step in chain.moves]
 
     @property
     def largest_bytes(self) -> int:
@@ -333,9 +334,8 @@ def _workspace(launch: Launch, temporaries: Mapping[str, Any]) -> tuple[dict[str
 
 def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in Python."""
-    apart = any(group.copies for group in launch.groups)
-    apart = apart or (launch.moves and any(group.blocks for group in launch.groups))
-    if apart or not native_call.supported() or not workers.supported():
+    copies = any(group.copies for group in launch.groups)
+    if copies or not native_call.supported() or not workers.supported():
         for group in launch.groups:  # what cannot be compiled is known before anything is written
             assert isinstance(group.kernel, FusedKernelCPU)
             for number, section in group.sections:

@@ -195,6 +195,8 @@ class Body:
         news = list(self._new.values())
         told |= {str(resolve(dim)) for n in news if n.op.is_opaque for dim in n.shape}
         symbols = {s for name in lengths_of(news) for s in dims.symbols(resolve(dims.symbol(name)))}
+        asked = (dim for pair in self._tracing.guards for dim in map(resolve, pair))
+        symbols |= self._lengths.moving.intersection(s for dim in asked for s in dims.symbols(dim))
         self._told: dict[str, tuple[str, int]] = {}  # integers in lengths: their names in the body
         for symbol in sorted(symbols & self._lengths.integers.keys()):
             name, sign = self._lengths.integers[symbol]
@@ -202,9 +204,10 @@ class Body:
                 self._named(name, self._tracing.numbers()[name])
             self._told[symbol] = self._numbers[name], sign
         told |= self._told.keys()
-        for name in lengths_of(news):
-            if not told.issuperset(dims.symbols(resolve(dims.symbol(name)))):
+        for symbol in sorted(symbols - told):  # of arrays outside: a number of the loop
+            if symbol in self._changing or symbol in self._tracing.late:
                 raise NotALoop("a length in it is that of no array in it")
+            self._told[symbol] = self._named(symbol, self._tracing.numbers()[symbol]), 1
 
     def _inner(self, calls: Sequence[Node]) -> Any:
         """A trace of the body alone."""

@@ -13,6 +13,7 @@ from fuser.base.errors import Unsupported, user_line
 from fuser.base.protocols import has
 from fuser.capture.opaque_operands import Operands, name_of
 from fuser.ir import infer, opaque_calls, opaque_text
+from fuser.ir.dims import Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import TABLE
 from fuser.ir.views import Diagonal, Index, Part, Transpose
@@ -33,6 +34,8 @@ _CHANGES = frozenset("put place putmask fill_diagonal put_along_axis".split())
 _EFFECTS = frozenset(
     "copyto save savez savez_compressed savetxt shares_memory may_share_memory".split()
 )
+#: Calls whose result has the outer lengths of its two operands.
+_PRODUCTS = ("numpy.matmul(a0, a1)", "numpy.dot(a0, a1)")
 
 
 def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
@@ -187,14 +190,15 @@ def _read_only(value: Any) -> Any:
 def _nodes_of(
     tracing: Tracing, text: str, record: Record, operands: Operands, like: Node | None
 ) -> list[Node]:
-    """Nodes of the results of a call, whose lengths are symbols of their own."""
+    """Nodes of the results of a call; their lengths are symbols of their own, or known before."""
+    known = _shape_of_product(text, operands.nodes) if like is None else like.shape
     number = tracing.extern_count
     tracing.extern_count += 1
     line = user_line()
     found = []
     for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
         marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
-        shape = tuple(map(tracing.new_late_length, value.shape)) if like is None else like.shape
+        shape = tuple(map(tracing.new_late_length, value.shape)) if known is None else known
         node = intern(
             TABLE["extern"],
             tuple(operands.nodes),
@@ -206,6 +210,14 @@ def _nodes_of(
         tracing.lines.setdefault(id(node), line)
         found.append(node)
     return found
+
+
+def _shape_of_product(text: str, operands: Sequence[Node]) -> Shape | None:
+    """The shape of a product of vectors and matrices; None for other calls."""
+    if text not in _PRODUCTS or not all(len(node.shape) in (1, 2) for node in operands):
+        return None
+    left, right = (node.shape for node in operands)
+    return (*left[:-1], *right[1:])
 
 
 def _wrapped(

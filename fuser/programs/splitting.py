@@ -342,7 +342,8 @@ class Splitter:
             line = self.graph.line_of(node)
             lines.setdefault(id(made), named_line(line, self.shown[id(node)]))
         known = {s for p in parameters for dim in p.shape for s in dims.symbols(dim)}
-        known |= self.graph.integers | self.graph.scalar_lengths.keys()
+        used = lengths_of((*taken.values(), *inside))
+        known |= self.graph.integers | {s for s in self.graph.scalar_lengths if s in used}
         guards = tuple(
             pair
             for pair in self.graph.guards

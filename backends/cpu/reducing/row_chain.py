@@ -22,6 +22,7 @@ from typing import Any
 
 from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.machine.loader import load_forever
+from fuser.ir.dims import Dim
 from fuser.ir.specs import is_counted
 from fuser.runtime.launch import BoundGroup, BoundSection
 
@@ -197,6 +198,7 @@ class RowChain:
         words: its block of arguments; places of addresses hold offsets.
         places: (word, buffer name) of each operand that is not kept.
         scalars: (first word, wanted scalars) of each nest that has some.
+        moves: (word, expression, bytes): what integer arguments add to an operand's offset.
     """
 
     def __init__(self, group: BoundGroup, sizes: Mapping[str, int]) -> None:
@@ -214,6 +216,7 @@ class RowChain:
         self.items = math.prod(turns)
         self.places: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, Any]] = []
+        self.moves: list[tuple[int, Dim, int]] = []
         self._room: dict[str, int] = {}
         room = 0
         for name, size in sizes.items():
@@ -241,6 +244,7 @@ class RowChain:
             offsets.append(offset + self._room.get(name, 0))
             if not mine and not is_counted(name):
                 self.places.append((first + k, name))
+        self.moves += [(first + k, index, step) for k, index, step in section.moves]
         if section.scalars:
             self.scalars.append((first + pointers + len(rest), section.scalars))
         steps = [step for row in section.steps for step in row]
