@@ -53,6 +53,10 @@ class Before:
         tracing.extern_count, tracing.replay.place = self._counts
         del tracing.replay.numbers[len(tracing.reads) :]  # others may be read from here on
         tracing.failed = None
+        self.put_back_budget()
+
+    def put_back_budget(self) -> None:
+        """Have as much left of the first call's budget, but for time."""
         budget.reset(self._budget)
 
     def memory(self) -> Iterable[Storage]:

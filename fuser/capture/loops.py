@@ -357,6 +357,7 @@ class Loop:
         self._passes += 1
         if self._passes > _PASSES:
             raise NotALoop("each look at the body finds more that it changes")
+        self._inside.before.put_back_budget()  # of several looks the last alone is kept
         self._bound, place = self._inside.begin()
         self.index = self._walk.item(place)
         self._conditions, self._stops = [], []

@@ -106,7 +106,7 @@ REFUSED: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], str]] = [
     (solve, lambda: (positive(60),), "unrolled-loop"),
     (long_chain, lambda: (ones(5) / 2,), "unrolled-loop"),
     (squares, lambda: (ones(5), 1.5), "too-large"),
-    (backwards, lambda: tuple(ones(9, 8, 12) + k for k in range(4)), "unrolled-loop"),
+    (backwards, lambda: tuple(ones(9, 8, 15) + k for k in range(4)), "unrolled-loop"),
 ]
 
 
