@@ -25,7 +25,6 @@ from fuser.suites.registry import workloads
 
 Function = Callable[..., Any]
 Met = tuple[LoopNest, tuple[int, ...], tuple[tuple[int, ...], ...]]
-GENERATOR = np.random.default_rng(71)
 
 
 def _softmax(x: Any, axis: int = -1) -> Any:
@@ -57,7 +56,10 @@ SHAPES = ((1, 1), (7, 3), (65, 8), (40, 16), (130, 33), (3, 300), (300, 5), (2, 
 
 
 def _numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    return GENERATOR.normal(size=shape).astype(dtype)
+    """The first row is far from all others: no column of two varies by next to nothing."""
+    values = np.random.default_rng(shape).uniform(-1, 1, size=shape)
+    values[0] += 4
+    return values.astype(dtype)
 
 
 @cache
