@@ -24,17 +24,6 @@ def batch_norm_train(x: Any, gamma: Any, beta: Any, mean: Any, variance: Any) ->
     return gamma * (x - mu) / np.sqrt(var + 1e-5) + beta
 
 
-def batch_norm_backward(gradient: Any, x: Any, gamma: Any) -> Any:
-    """Step by step, as in lecture notes."""
-    n = x.shape[0]
-    centred = x - 1.0 / n * np.sum(x, axis=0)
-    inverse = 1.0 / np.sqrt(1.0 / n * np.sum(centred**2, axis=0) + 1e-5)
-    normal = centred * inverse
-    for_beta, for_gamma = np.sum(gradient, axis=0), np.sum(gradient * normal, axis=0)
-    scale = (1.0 / n) * gamma * inverse
-    return scale * (n * gradient - for_beta - normal * for_gamma), for_gamma, for_beta
-
-
 def channels_last_groups(x: Any) -> Any:
     """Group norm over axes that do not lie beside each other."""
     g = x.reshape(x.shape[0], x.shape[1], x.shape[2], 3, x.shape[3] // 3)
@@ -64,14 +53,6 @@ def luminance(image: Any) -> Any:
     return 0.2126 * linear[..., 0] + 0.7152 * linear[..., 1] + 0.0722 * linear[..., 2]
 
 
-def skew_and_kurtosis(x: Any) -> Any:
-    """Four moments of each column."""
-    mean = x.mean(0)
-    d = x - mean
-    second, third, fourth = ((d**k).mean(0) for k in (2, 3, 4))
-    return mean, second, third / second**1.5, fourth / second**2 - 3
-
-
 def rotary(x: Any, cos: Any, sin: Any) -> Any:
     """Halves of the last axis."""
     half = x.shape[-1] // 2
@@ -87,28 +68,10 @@ def heston(price: Any, variance: Any, z: Any, scheme: str = "full") -> Any:
     return price, variance + 2 * (0.04 - v) / 252 + 0.3 * np.sqrt(v / 252) * w
 
 
-def expit(x: Any) -> Any:
-    """A helper of the user's own."""
-    return 1 / (1 + np.exp(-x))
-
-
-def mandelbrot(real: Any, imag: Any) -> Any:
-    """A loop of a fixed number of turns, counted in int32."""
-    zr, zi, count = np.zeros_like(real), np.zeros_like(imag), np.zeros(real.shape, np.int32)
-    for _ in range(8):
-        zr, zi = zr * zr - zi * zi + real, 2 * zr * zi + imag
-        count += (zr * zr + zi * zi) < 4
-    return count
-
-
 #: name -> (function, arguments, kernels)
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "batch norm, training": (batch_norm_train, (X, COLUMNS, COLUMNS, COLUMNS, COLUMNS + 1), 1),
-    "batch norm, backward": (batch_norm_backward, (X[::-1], X, COLUMNS), 1),
     "group norm, channels last": (channels_last_groups, (IMAGES.transpose(0, 2, 3, 1),), 1),
-    "weight norm": (
-        lambda v, g: g[:, None] * v / np.linalg.norm(v, axis=1, keepdims=True), (X, ROWS), 1
-    ),
     "unit rows by reshape": (lambda x: x / np.sqrt((x * x).sum(1)).reshape(-1, 1), (X,), 1),
     "rows by their ravelled sums": (lambda x: x.sum(1) / x.max(1, keepdims=True).ravel(), (X,), 1),
     "masked layer norm": (masked_layer_norm, (X, X > -1), 1),
@@ -118,25 +81,13 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     ),
     "cross entropy of labels": (logits_loss, (X, R.integers(0, 8, 13)), 1),
     "luminance": (luminance, (R.integers(0, 256, (6, 5, 3)).astype(np.uint8),), 1),
-    "moments": (skew_and_kurtosis, (X,), 1),
     "rotary": (rotary, (X, X[:, :4], X[:, 4:]), 1),
     "heston": (heston, (ROWS, ROWS[::-1], X[:, 0]), 1),
-    "mandelbrot": (mandelbrot, (X / 9, X[::-1] / 9), 1),
     "kernel regression": (
         lambda x, c, y: (np.exp(-((x[:, None] - c) ** 2).sum(-1)) * y).sum(1), (X, X[:5], ROWS[:5]),
         1,
     ),
-    "focal loss": (
-        lambda z, y: -np.mean((1 - expit(z * y)) ** 2 * np.log(expit(z * y))),
-        (X, np.sign(X)), 1,
-    ),
     "costly, transposed": (lambda x, y: np.exp(x).T + y, (X, X.T.copy()), 1),
-    "triplet": (
-        lambda a, p, n: np.maximum(
-            np.linalg.norm(a - p, axis=1) - np.linalg.norm(a - n, axis=1) + 0.2, 0
-        ).mean(),
-        (X, X + 0.1, X[::-1]), 1,
-    ),
 }  # fmt: skip
 
 
