@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
+from functools import cache
 
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
@@ -29,6 +30,7 @@ def flat_nests(graph: Graph) -> tuple[LoopNest, ...]:
     return loop_nests(group, ArgSpec("cpu", (SectionSpec(1, tensors),)))
 
 
+@cache
 def table_nests(dtype: str) -> list[LoopNest]:
     """Every row on operands of one dtype, and casts from it to all others."""
     graphs = [flat_graph(case) for case in CASES if case.rows_dtype == dtype]
