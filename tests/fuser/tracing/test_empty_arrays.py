@@ -38,12 +38,23 @@ TOGETHER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("together", TOGETHER)
-@pytest.mark.parametrize("pair", [*itertools.product(VALUES, VALUES)], ids="-".join)
-def test_lengths_that_agree_where_there_is_nothing(pair: tuple[str, str], together: str) -> None:
+#: Which of two values is the first one decides what is reshaped and what is assigned.
+CELLS = [
+    (*pair, together)
+    for together in TOGETHER
+    for pair in (
+        itertools.product(VALUES, VALUES)
+        if together in ("reshape", "assign")
+        else itertools.combinations_with_replacement(VALUES, 2)
+    )
+]
+
+
+@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+def test_lengths_that_agree_where_there_is_nothing(cell: tuple[str, str, str]) -> None:
     """One function, called with four shapes: what NumPy gives, or the kind of error it raises."""
-    one, other = (VALUES[name] for name in pair)
-    fused = fuser.fuse(lambda x: TOGETHER[together](one(x), other(x)), fallback="error")
+    one, other, together = VALUES[cell[0]], VALUES[cell[1]], TOGETHER[cell[2]]
+    fused = fuser.fuse(lambda x: together(one(x), other(x)), fallback="error")
     for shape in ((3, 0), (0, 2), (0, 0), (2, 3)):
         assert_same(fused, np.ones(shape))
 
