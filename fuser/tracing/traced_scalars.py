@@ -6,6 +6,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from fuser.tracing.trace_state import Tracing
 
 #: Characters of a host expression at most: it is compiled, and evaluated at every call.
 LONGEST = 4096
+#: And operations in each other; Python's parser takes 200.
+_DEEPEST = 160
 
 
 def _spell(value: Any) -> str:
@@ -37,6 +40,11 @@ def _bounded(text: str) -> str:
     if len(text) > LONGEST:
         found = f"arithmetic on Python numbers that is {len(text):,} characters long"
         raise Unsupported("too-large", "numbers", found, line)
+    if text.count("(") > _DEEPEST:
+        depth = max(accumulate((each == "(") - (each == ")") for each in text))
+        if depth > _DEEPEST:
+            found = f"arithmetic on Python numbers that is {depth} operations deep"
+            raise Unsupported("too-large", "numbers", found, line)
     return text
 
 

@@ -239,3 +239,18 @@ def test_lengths_of_a_reshape_as_arguments(length: Any) -> None:
     assert_same(lambda x, b: x.reshape(-1, b) * 2, x, length, fallback="allow")
     assert_same(lambda x, b: np.reshape(x, (b, -1)) * 2, x, length, fallback="allow")
     assert_same(lambda x, b: np.reshape(x, b) * 2, x, length, fallback="allow")
+
+
+def _long_sum(x: Any, n: int, m: int) -> Any:
+    total = 0.25
+    for _ in range(n):
+        total += m
+    return x + 1, total
+
+
+def test_a_number_of_more_operations_than_the_parser_takes() -> None:
+    """NumPy runs the call, with the reason; fewer stay an expression."""
+    fused, x = fuser.fuse(_long_sum, fallback="allow"), np.ones(3)
+    for n in (150, 190, 199, 210, 300):
+        assert fused(x, n, 2)[1] == _long_sum(x, n, 2)[1]
+        assert fused(x, n, 3)[1] == _long_sum(x, n, 3)[1]
