@@ -1,8 +1,9 @@
 """Random functions of loops over elements, run plainly and fused, and compared.
 
-`python -m tests.fuser.element_loops.random_programs loops|indices FIRST LAST` judges functions of a
-kind by their seeds: `loops` has numbers of all dtypes, slices and helpers (`random_loops`),
-`indices` computes them in arrays that lie in the middle of larger ones (`random_indices`).
+`python -m tests.fuser.element_loops.random_programs KIND FIRST LAST` judges functions by their
+seeds: `loops` have numbers of all dtypes, slices and helpers (`random_loops`), `indices` computes
+them in arrays that lie in the middle of larger ones (`random_indices`), `columns` are nests of two
+loops whose iterations may stand apart (`random_columns`).
 """
 
 from __future__ import annotations
