@@ -210,8 +210,8 @@ class _General:
 
     def _code(self, name: str, dim: Dim, length: Any) -> int:
         """How the dispatcher meets a length: a place to compare with, or inverted, one to fill."""
-        if not isinstance(length, Symbolic):
-            if length == 1:
+        if not isinstance(length, Symbolic) or length.value < layout.LEAST_LENGTH:
+            if length == 1:  # of an expression that becomes a guard
                 return 0
             if length < 1 or name == "o0":
                 raise NotServed

@@ -286,6 +286,18 @@ def test_integer_arguments_are_symbols(name: str) -> None:
     assert fresh._native.hits >= 2
 
 
+def test_a_length_of_one_that_integers_tell_is_served() -> None:
+    """The rest of a row has one element for the last index: such calls are served natively, too."""
+    fused = fuser.fuse(lambda rest, x, k: (x[k:] - rest, rest / x[k]))
+    x = np.arange(1.0, 11.0)
+    for k in (4, 9, 9, 9, 5, 9):
+        before = fused._native.hits if fused._native else 0
+        rest = x[k:] * 2
+        for found, wanted in zip(fused(rest, x, k), (x[k:] - rest, rest / x[k]), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert fused._native.hits == before + 1
+
+
 def _in_parts(x: Any) -> tuple[Any, Any]:
     first, last = np.empty_like(x), np.zeros_like(x)
     first[:, 0] = x[:, 0] * 2
