@@ -194,6 +194,22 @@ class unclocked:  # noqa: N801  (read as an adverb at its places of use)
             self._budget.resting -= 1
 
 
+class aside(unclocked):  # noqa: N801  (read as an adverb at its places of use)
+    """Have no budget open inside: calls there are later ones of what a first call has compiled."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Stop the clock, and put the budget aside."""
+        super().__enter__()
+        _here.budget = None
+
+    def __exit__(self, *_: object) -> None:
+        """Open it again."""
+        _here.budget = self._budget
+        super().__exit__()
+
+
 def spend(unit: str, amount: int = 1, line: str = "") -> None:
     """Use up some of the open budget, if there is one.
 

@@ -68,6 +68,7 @@ class PhaseFunction(FusedFunction[..., Any]):
             tuple(range(len(names))),
         )  # fmt: skip
         self._alone = isinstance(body, KernelSpec)
+        self._prepared = False
         self._long_ways = 0
         self._known = specialise(trace, body, [], {})
 
@@ -85,6 +86,7 @@ class PhaseFunction(FusedFunction[..., Any]):
         self._signatures.setdefault(signature(structure, leaves), Signature([self._known]))
         with chosen(self.backend):
             call, result = self._find_and_run(structure, leaves, None)
+            self._prepared = True
             if self._alone or not budget.is_open():  # stages are none of their own in a first call
                 short = self._shorten(call, structure, leaves, args, (), None)
                 self._long_ways = 0 if short else self._long_ways + 1
@@ -93,6 +95,16 @@ class PhaseFunction(FusedFunction[..., Any]):
         return result
 
     _slow_call: Any = __call__
+
+    def in_first_call(self, *args: Any) -> Any:
+        """Run it within a first call of another function, whose budget its first run draws on.
+
+        All other runs are as in a later call, so that stages become functions of their own.
+        """
+        if self._alone or not self._prepared:
+            return self(*args)
+        with budget.aside():
+            return self(*args)
 
 
 native_call.enable_vectorcall(PhaseFunction)
@@ -121,7 +133,11 @@ class Runner:
 
     def __call__(self, *args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
-        found: list[Any] = self._loop(Entry(*args[STATED:]), *self._phases)
+        entry = Entry(*args[STATED:])
+        phases: list[Callable[..., Any]] = [*self._phases]
+        if budget.is_open():
+            phases = [each.in_first_call for each in self._phases]
+        found: list[Any] = self._loop(entry, *phases)
         return found
 
     def _written(self, copied: Sequence[bool]) -> Callable[..., list[Any]]:
