@@ -72,10 +72,12 @@ class StraightLine:
             guards: (host expression, value) pairs that speak of those, or of scalars.
         """
         self._late = dict.fromkeys(late, False)
-        lengths = [(f"({left}) - ({right})", 0) for left, right in program.graph.guards]
+        lengths = [(str(left), str(right)) for left, right in program.graph.guards]
+        self._lengths = [
+            pair for pair in lengths if set().union(*map(scalar_symbols, pair)) & self._late.keys()
+        ]
         self._guards = [
-            *(guard for guard in lengths if scalar_symbols(guard[0]) & self._late.keys()),
-            *(guard for guard in guards if not scalar_symbols(guard[0]) <= sizes.keys() - late),
+            guard for guard in guards if not scalar_symbols(guard[0]) <= sizes.keys() - late
         ]
         self._names: dict[str, str] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
@@ -113,6 +115,8 @@ class StraightLine:
             self._miss([f"{symbol} < 0"])
             self._late[symbol] = True
         self._told = frozenset(told)
+        known = {(symbol, str(dim)) for symbol, dim in told.items()}
+        self._lengths = [pair for pair in self._lengths if not {pair, pair[::-1]} & known]
         self._begun = len(self._lines)
         self._check_guards()
 
@@ -284,6 +288,12 @@ class StraightLine:
         """Give up where a guard of numbers that are known by now does not hold."""
         told = {name for name, known in self._late.items() if known}
         known = told | self._sizes.keys() - self._late.keys() | set(self._numbers)
+        for pair in [p for p in self._lengths if set().union(*map(scalar_symbols, p)) <= known]:
+            self._lengths.remove(pair)
+            (left, right) = pair if pair[0] != f"max({pair[1]}, 0)" else pair[::-1]
+            clipped = right == f"max({left}, 0)"
+            test = "< 0" if clipped else f"!= {self._number(right)}"
+            self._miss([f"{self._number(left)} {test}"])
         for guard in [each for each in self._guards if scalar_symbols(each[0]) <= known]:
             self._guards.remove(guard)
             same, value = self._object(captures.same_value), self._object(guard[1])
