@@ -13,7 +13,7 @@ from fuser.ir.attributes import Region as Box
 from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import is_array
 from fuser.ir.opaque_calls import DECIDED
-from fuser.ir.views import Chain
+from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ class Phase:
         body: its graph, prepared; its parameters are named as the region's values are.
         stored: the values that its outputs are; "" for one that is only written.
         writes: (value, output, box) of what its kernels write into arrays; None is all.
-        moved: (value, stored value, box) of what is written where numbers of the iteration say.
+        moved: (value, stored value, box, view) of what is written where numbers of the iteration
+            say, see `programs.phases.Moved`.
         parts: (parameter, array, views, copied) of parameters that numbers of the iteration say.
         twins: (array, parameter) pairs that change places, see `programs.phases.PhaseGraph`.
     """
@@ -129,7 +130,7 @@ class Phase:
     body: KernelSpec | Program
     stored: tuple[str, ...]
     writes: tuple[tuple[str, int, Box | None], ...]
-    moved: tuple[tuple[str, str, Box | None], ...] = ()
+    moved: tuple[tuple[str, str, Box | None, View | None], ...] = ()
     parts: tuple[tuple[str, str, Chain, bool], ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
 

@@ -24,7 +24,7 @@ from fuser.executor import CannotRun
 from fuser.ir import dims, layouts
 from fuser.ir.attributes import Region as Box
 from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended
-from fuser.ir.views import Chain, Part
+from fuser.ir.views import Chain, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
@@ -242,7 +242,7 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
     twins = {twin: (name, box) for phase in phases for name, twin in phase.twins
              for into, _, box in phase.writes if into == twin and box}  # fmt: skip
-    boxes = [box for phase in phases for _, _, box in phase.moved if box]
+    boxes = [box for phase in phases for _, _, box, _ in phase.moved if box]
     boxes += [box for _, box in twins.values()]
     views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
     spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
@@ -262,7 +262,7 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
         lines += [f"    {line}" for part in phase.parts for line in _part(*part)]
         call = f"phase{number}({', '.join(parameters_of(phase))})"
         lines.append(f"    {given} = {call}" if given else f"    {call}")
-        lines += [f"    {line}" for write in phase.moved for line in _moved(*write)]
+        lines += [f"    {line}" for write in phase.moved for line in writer.moved(*write)]
         lines += [f"    {name}, {twin} = {twin}, {name}" for name, twin in phase.twins]
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
@@ -329,17 +329,6 @@ def _part(name: str, array: str, chain: Chain, copied: bool) -> Iterator[str]:
         yield f"{name} = {name}.copy('K')"
 
 
-def _moved(name: str, value: str, box: Box | None) -> Iterator[str]:
-    """The lines of a write into a place that numbers tell."""
-    if box is None:
-        yield f"{name}[...] = {value}"
-        return
-    for axis, (_, stop, _) in enumerate(box.box):
-        if not str(stop).isalnum() or str(stop).isdigit():
-            yield f"if {stop} > {name}.shape[{axis}]: raise Failed('an index is outside')"
-    yield f"{name}[{box.python(str)}] = {value}"
-
-
 def _teller(region: Region, name: str) -> str:
     """The length of an array that a symbol is, as Python spells it."""
     for parameter in region.graph.parameters:
@@ -367,6 +356,24 @@ class _Expressions:
     def __init__(self, objects: dict[str, Any]) -> None:
         """Begin with some names."""
         self.objects = {**objects, "evaluate": evaluate_scalar}
+
+    def moved(self, name: str, value: str, box: Box | None, view: View | None) -> Iterator[str]:
+        """The lines of a write into a place that numbers tell."""
+        if view is not None:
+            value = view.python(value, self._object, str)
+        if box is None:
+            yield f"{name}[...] = {value}"
+            return
+        for axis, (_, stop, _) in enumerate(box.box):
+            if not str(stop).isalnum() or str(stop).isdigit():
+                yield f"if {stop} > {name}.shape[{axis}]: raise Failed('an index is outside')"
+        yield f"{name}[{box.python(str)}] = {value}"
+
+    def _object(self, value: Any) -> str:
+        """The name of something that is the same in every iteration."""
+        name = f"k{len(self.objects)}"
+        self.objects[name] = value
+        return name
 
     def spelled(self, text: str) -> str:
         """A host expression: as it stands where Python alone does its arithmetic."""

@@ -17,8 +17,9 @@ from fuser.ir.attributes import Region as Box
 from fuser.ir.attributes import full_box
 from fuser.ir.graph import Graph, Node, Parameter, intern, make_input
 from fuser.ir.loops import Region
+from fuser.ir.opaque_calls import LOOPS
 from fuser.ir.view_chains import seen_of_box
-from fuser.ir.views import Chain, Index, Part, Transpose, View
+from fuser.ir.views import FULL, Broadcast, Chain, Index, Part, Transpose, View
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.canonical import lengths_of
 
@@ -34,7 +35,8 @@ class PhaseGraph:
         graph: its parameters are named as the region's values are.
         stored: the values that its outputs are; "" for one that is only written.
         writes: (value, output, box) of what its kernels write into arrays; None is all.
-        moved: (value, stored value, box) of what is written where numbers of the iteration say.
+        moved: (value, stored value, box, view) of what is written where numbers of the iteration
+            say: the stored value through the view.
         parts: parameters that are parts of arrays, where numbers of the iteration say.
         twins: (array, twin) pairs: kernels read the one and write into the other, which differs
             from it in that part alone; then they change places.
@@ -43,11 +45,13 @@ class PhaseGraph:
     graph: Graph
     stored: tuple[str, ...]
     writes: tuple[tuple[str, int, Box | None], ...]
-    moved: tuple[tuple[str, str, Box | None], ...] = ()
+    moved: tuple[Moved, ...] = ()
     parts: tuple[Seen, ...] = ()
     twins: tuple[tuple[str, str], ...] = ()
 
 
+#: A value, the stored one that is written into a part of it, which part, and how it is seen there.
+Moved = tuple[str, str, Box | None, Index | None]
 #: A parameter, the array that it is a part of, and how it is seen; copied if kernels write there.
 Seen = tuple[str, str, Chain, bool]
 
@@ -117,18 +121,56 @@ def _reads_beside(graph: Graph, name: str, box: Box) -> bool:
 
 
 def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:
-    """A phase that leaves writes into places which numbers tell to the loop around it."""
+    """A phase that leaves writes into places which numbers tell to the loop around it.
+
+    A value that goes to several of them is stored once, without the axes that a place adds.
+    """
     arrays = _moved_arrays(graph, phase.writes)
     if not arrays:
         return phase
-    stored = list(phase.stored)
-    moved = []
-    for name, output, box in phase.writes:
-        if name in arrays:
-            stored[output] = stored[output] or f"x{first + output}"
-            moved.append((name, stored[output], box))
-    kept = tuple(write for write in phase.writes if write[0] not in arrays)
-    return PhaseGraph(phase.graph, tuple(stored), kept, tuple(moved), phase.parts)
+    moving = {output for name, output, _ in phase.writes if name in arrays}
+    outputs: list[Node] = []
+    stored: list[str] = []
+    seen: list[Index | None] = []
+    place_of: list[int] = []
+    known: dict[int, int] = {}
+    for output, (node, name) in enumerate(zip(phase.graph.outputs, phase.stored, strict=True)):
+        alone = output in moving and not name
+        value, view = _without_new_axes(node) if alone else (node, None)
+        place = known.get(id(value), len(outputs)) if alone else len(outputs)
+        if place == len(outputs):
+            outputs.append(value)
+            stored.append(name or (f"x{first + place}" if output in moving else ""))
+            if alone:
+                known[id(value)] = place
+        place_of.append(place)
+        seen.append(view)
+    moved = tuple((name, stored[place_of[output]], box, seen[output])
+                  for name, output, box in phase.writes if name in arrays)  # fmt: skip
+    kept = tuple((name, place_of[output], box)
+                 for name, output, box in phase.writes if name not in arrays)  # fmt: skip
+    made = phase.graph.with_outputs(outputs)
+    return PhaseGraph(made, tuple(stored), kept, moved, phase.parts)
+
+
+def _without_new_axes(node: Node) -> tuple[Node, Index | None]:
+    """The value that an output repeats, and how it is seen where it is written.
+
+    An assignment repeats along axes, and adds axes in front, by itself.
+    """
+    view, value = None, node
+    if isinstance(node.payload, Index) and all(p is None or p == FULL for p in node.payload.parts):
+        parts = list(node.payload.parts)
+        while parts and parts[0] is None:
+            del parts[0]
+        value, view = node.args[0], Index.of_parts(parts) if None in parts else None
+    if isinstance(value.payload, Broadcast) and len(value.args[0].shape) == len(value.shape):
+        value = value.args[0]
+    if value.op.is_opaque:
+        own = not value.payload.shares and value.payload.name not in LOOPS
+    else:
+        own = not value.op.structure
+    return (value, view) if own else (node, None)  # else its memory may be what is written
 
 
 def _moved_arrays(graph: Graph, writes: Iterable[tuple[str, int, Box | None]]) -> set[str]:

@@ -89,6 +89,7 @@ class StraightLine:
         self._sizes = sizes
         self._kinds = kinds
         self._numbers: list[str] = []
+        self._tested: list[str] = []
         self._again: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()
         self._begun = 0
@@ -292,8 +293,10 @@ class StraightLine:
             self._lengths.remove(pair)
             (left, right) = pair if pair[0] != f"max({pair[1]}, 0)" else pair[::-1]
             clipped = right == f"max({left}, 0)"
-            test = "< 0" if clipped else f"!= {self._number(right)}"
-            self._miss([f"{self._number(left)} {test}"])
+            test = f"{self._number(left)} {'< 0' if clipped else f'!= {self._number(right)}'}"
+            if test not in self._tested:
+                self._tested.append(test)
+                self._miss([test])
         for guard in [each for each in self._guards if scalar_symbols(each[0]) <= known]:
             self._guards.remove(guard)
             same, value = self._object(captures.same_value), self._object(guard[1])

@@ -169,3 +169,42 @@ def test_one_value_that_is_written_into_several_places(function: Callable[..., A
         np.testing.assert_array_equal(own, plain)
         if wanted is not None:
             np.testing.assert_array_equal(found, wanted)
+
+
+def _row_and_column(c: Any, x: Any, n: int) -> None:
+    for k in range(n):
+        c[k:, k] = c[k, k:] = x[k, k:] * 2 - x[k, k]
+
+
+def _sorted_row_and_column(c: Any, x: Any, n: int) -> None:
+    for k in range(n):
+        c[k:, k] = c[k, k:] = np.sort(x[k, k:])
+
+
+def _its_own_row(c: Any, x: Any, n: int) -> None:
+    for k in range(n):
+        c[k:, k] = c[k, k:]
+        c[k, k:] = np.flip(c[k, k:]) + x[k, k]
+
+
+@pytest.mark.parametrize(
+    ("function", "stored"),
+    [(_row_and_column, 1), (_sorted_row_and_column, 1), (_its_own_row, None)],
+)
+def test_a_value_is_stored_once_for_places_with_other_axes(
+    function: Callable[..., Any], stored: int | None
+) -> None:
+    """One that goes to a row and to a column; what looks at the array itself is copied before."""
+    x = np.random.default_rng(2).standard_normal((9, 9))
+    if stored is not None:
+        graph = fuser.trace(function, x.copy(), x, 9)
+        calls = [node.payload for node in graph.nodes if node.op.is_opaque]
+        args = next(call.args for call in calls if call.name == opaque_calls.LOOP)
+        (phase,) = phases_of(loops.region_of(args))
+        assert len(set(phase.stored)) == stored
+    fused = fuser.fuse(function)
+    for trips in (9, 1, 9, 9):
+        plain, own = x.copy(), x.copy()
+        function(plain, x, trips)
+        fused(own, x, trips)
+        np.testing.assert_array_equal(own, plain)
