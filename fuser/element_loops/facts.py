@@ -57,6 +57,8 @@ class Sum:
 
 ZERO = Sum((), 0)
 Facts: TypeAlias = tuple[Sum, ...]
+#: Goals, whether they follow, and what the proof that failed has left.
+Proved: TypeAlias = dict[Sum, tuple[bool, Sum | None]]
 
 
 class State:
@@ -66,9 +68,10 @@ class State:
         values: the sums that variables hold.
         facts: sums that are not negative.
         truths: of variables that are true or false, facts of either case; None where it is none.
+        proved: what has been asked of these facts, see `Terms.follows`; None before it is.
     """
 
-    __slots__ = ("_by_term", "facts", "truths", "values")
+    __slots__ = ("_by_term", "facts", "proved", "truths", "values")
 
     def __init__(
         self, values: dict[str, Sum], facts: Facts,
@@ -77,17 +80,20 @@ class State:
         """Begin with what is known."""
         self.values, self.facts, self.truths = values, facts, truths
         self._by_term: dict[int, list[tuple[Sum, int]]] | None = None
+        self.proved: Proved | None = None
 
     def copy(self) -> State:
         """The same, on its own."""
-        return State(dict(self.values), self.facts, dict(self.truths))
+        made = State(dict(self.values), self.facts, dict(self.truths))
+        made._by_term, made.proved = self._by_term, self.proved
+        return made
 
     def learn(self, facts: Iterable[Sum]) -> None:
         """Add facts."""
         new = tuple(f for f in facts if f.factors and f.is_short and f not in self.facts)
         if new and len(self.facts) + len(new) <= _FACTS:
             self.facts += new
-            self._by_term = None
+            self._by_term = self.proved = None
 
     def about(self, term: int) -> Sequence[tuple[Sum, int]]:
         """The facts in which a term stands, the newest first, each with its factor."""
@@ -112,6 +118,7 @@ class Terms:
         self.codes: dict[int, Expression] = {}
         self.left: Sum | None = None
         self._limits: list[tuple[int, int]] = []
+        self._proved: dict[Facts, Proved] = {}
 
     def new(self, low: int = LEAST, high: int = MOST, code: Expression | None = None) -> Sum:
         """A new term, which lies between two numbers."""
@@ -122,9 +129,15 @@ class Terms:
         return Sum(((number, 1),), 0)
 
     def follows(self, goal: Sum, state: State) -> bool:
-        """Whether a sum is known not to be negative."""
-        self.left = None
-        return self._follows(goal, state, 0, set())
+        """Whether a sum is known not to be negative; of the same facts it is proved once."""
+        if state.proved is None:
+            state.proved = self._proved.setdefault(state.facts, {})
+        if goal not in state.proved:
+            self.left = None
+            found = self._follows(goal, state, 0, set())
+            state.proved[goal] = found, self.left
+        found, self.left = state.proved[goal]
+        return found
 
     def _follows(self, goal: Sum, state: State, depth: int, seen: set[Sum]) -> bool:
         """As `follows`, after some facts have been taken away; `seen`: what was asked before."""

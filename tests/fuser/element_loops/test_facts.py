@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+from fuser.element_loops.code import Length
 from fuser.element_loops.facts import ZERO, State, Sum, Terms
 
 
@@ -19,6 +20,23 @@ def test_what_follows() -> None:
     assert terms.follows(high.plus(middle, -1).more(-1), state)
     assert not terms.follows(low.plus(middle, -1), state)
     assert not terms.follows(high.plus(middle, -1).more(-2), state)
+
+
+def test_a_question_is_proved_once_until_more_is_known() -> None:
+    """States that know the same share what was proved, what a failed proof has left, too."""
+    terms, state = Terms(), State({}, (), {})
+    low, high = terms.new(code=Length(0, 0)), terms.new()
+    goal = high.plus(low, -1)
+    assert not terms.follows(goal, state)
+    state.learn((high.plus(low, -1).more(-2),))
+    assert terms.follows(goal, state)
+    bound = ZERO.more(4).plus(low, -1)
+    assert not terms.follows(bound, state)
+    assert terms.left == bound
+    assert terms.follows(goal, state.copy())
+    terms.left = None
+    assert not terms.follows(bound, State({}, state.facts, {}))
+    assert terms.left == bound
 
 
 def test_proofs_hold_for_all_integers() -> None:
