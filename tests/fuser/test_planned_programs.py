@@ -203,12 +203,14 @@ PROGRAMS: list[Program] = [
     (focal, [(R, D), (R, D)], 1, 2 * R * D + 1),
     (kl, [(R, D), (R, D)], 1, 2 * R * D + 1),
     (huber, [(R, D), (R, D)], 1, 2 * R * D + 1),
-    (huber_reductions, [(R, D), (R, D)], 1, 3 * R * D + R + 1),
+    # the sum of all elements reads both arrays once more
+    (huber_reductions, [(R, D), (R, D)], 1, 5 * R * D + R + 1),
     (entropy, [(R, D)], 1, R * D + R),
     (log_mean_exp, [(R, D)], 1, R * D + R),
     (gumbel, [(R, D), (R, D)], 1, 3 * R * D),
     (sparsemax, [(R, D)], 1, 2 * R * D),
-    (layer_norm_backward, [(R, D), (R, D), (D,)], 1, 3 * R * D + 3 * D),
+    # sums of columns read both arrays once more, and two numbers of each row, which are written
+    (layer_norm_backward, [(R, D), (R, D), (D,)], 2, 5 * R * D + 3 * D + 2 * 2 * R),
     (batch_norm_backward, [(R, D), (R, D), (D,)], 1, 3 * R * D + 3 * D),
     (batch_norm_train, [(R, D), (D,), (D,), (D,), (D,)], 1, 2 * R * D + 6 * D),
     (
