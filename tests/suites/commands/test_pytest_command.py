@@ -25,7 +25,7 @@ CAUSES = [
     ("right", "median_s<0", "", 0, 0),
     ("slow", "median_s<9", "", 1, 1),
     ("wrong", "median_s<0", "fetch = lambda self, result: np.add(result, 1)", 4, 1),
-    ("failing", "median_s<0", "accept = lambda self: 'takes more'", 3, 1),
+    ("failing", "median_s<0", "accept = lambda self, x: x if len(x[0]) == 16 else 1 / 0", 3, 1),
     ("undecided", "speedup<1e9", "", 5, 1),
 ]
 SPOILT = """
