@@ -306,7 +306,8 @@ class FusedFunction(_Base[P, Result]):
                     result = trees.put(result, place, given)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
-                    if not short and out is None and is_brief(call):
+                    asked = out is not None or self.mode == "fallback"
+                    if not (short or asked) and is_brief(call):
                         fell.append(Reason("no-gain", self._name, LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:

@@ -119,7 +119,8 @@ def host_library(source: str, variant: Variant, checks: tuple[str, ...] = ()) ->
         if done.returncode:
             raise CompileError("compile-failed", done.stderr)
         # Not with all that a C++ program needs: that is most of the time.
-        needed = ("-lm", "-lc", "-lgcc", *(["-lubsan"] if "-fsanitize=undefined" in checks else []))
+        asked = {"-fsanitize=undefined": "-lubsan", "-fsanitize=thread": "-lstdc++"}
+        needed = ["-lm", "-lc", "-lgcc", *(asked[check] for check in checks if check in asked)]
         subprocess.run([compiler, "-shared", "-nostdlib", unit, *needed, "-o", library], check=True)
     return library
 
