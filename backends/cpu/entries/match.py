@@ -43,24 +43,17 @@ define internal i1 @names_match(ptr %api, ptr %wanted, ptr %names, i64 %count) {
 entry:
   %first = get i64 %api API.tuple_items
   %items = getelementptr i8, ptr %names, i64 %first
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %compare, label %yes
-compare:
+  for %k below %count else yes
   %one = at ptr %items %k
   %other = at ptr %wanted %k
   %same = icmp eq ptr %one, %other
-  br i1 %same, label %next, label %by.text
+  br i1 %same, label %k.next, label %by.text
 by.text:
   %function = get ptr %api API.compare_text
   %order = call i32 %function(ptr %one, ptr %other)
   %alike = icmp eq i32 %order, 0
-  br i1 %alike, label %next, label %no
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  br i1 %alike, label %k.next, label %no
+  next %k
 yes:
   ret i1 true
 no:
@@ -77,8 +70,7 @@ loop:
   %some = icmp ult i64 %k, %count
   br i1 %some, label %check, label %yes
 check:
-  %offset = mul i64 %k, GUARD.size
-  %guard = getelementptr i8, ptr %list, i64 %offset
+  %guard = row GUARD %list %k
   %scope = get ptr %guard GUARD.scope
   %name = get ptr %guard GUARD.name
   %expected = get ptr %guard GUARD.expected
@@ -105,8 +97,7 @@ noting:
   %latest = load ptr, ptr %scope
   %back = ptrtoint ptr %name to i64
   %first.row = sub i64 %k, %back
-  %first.offset = mul i64 %first.row, GUARD.size
-  %skipper = getelementptr i8, ptr %list, i64 %first.offset
+  %skipper = row GUARD %list %first.row
   put ptr %latest %skipper GUARD.expected
   br label %next
 cell:
@@ -271,14 +262,8 @@ entry:
   %records = get ptr %table TABLE.record_list
   %span = get i64 %table TABLE.span
   store i64 1, ptr %symbols
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %check, label %yes
-check:
-  %offset = mul i64 %k, RECORD.size
-  %record = getelementptr i8, ptr %records, i64 %offset
+  for %k below %count else yes
+  %record = row RECORD %records %k
   %object = call ptr @argument(ptr %api, ptr %record, ptr %args)
   %type = get ptr %object OBJECT.type
   %wanted.type = get ptr %record RECORD.type
@@ -296,19 +281,19 @@ other:
     i64 LAYOUT.INTEGER, label %integer ]
 number:
   set ptr %object %bases %k
-  br label %next
+  br label %k.next
 integer:
   %inside = call i1 @integer_matches(ptr %api, ptr %record, ptr %object, i64 %k, ptr %bases,
                                      ptr %symbols)
-  br i1 %inside, label %next, label %no
+  br i1 %inside, label %k.next, label %no
 identity:
   %address = ptrtoint ptr %object to i64
   %same = icmp eq i64 %address, %expected
-  br i1 %same, label %next, label %no
+  br i1 %same, label %k.next, label %no
 generic:
   %value = getelementptr i8, ptr %object, i64 OBJECT.value
   set ptr %value %bases %k
-  br label %next
+  br label %k.next
 array:
   %descr = get i64 %object ARRAY.dtype
   %rank = get i32 %object ARRAY.rank
@@ -335,20 +320,15 @@ data:
   set ptr %data.address %bases %k
   switch i64 %kind, label %layout [
     i64 LAYOUT.CONTIGUOUS_ARRAY, label %contiguous
-    i64 LAYOUT.ANY_ARRAY, label %next ]
+    i64 LAYOUT.ANY_ARRAY, label %k.next ]
 layout:
   %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %span,
                                   ptr %symbols)
-  br i1 %fits, label %next, label %no
+  br i1 %fits, label %k.next, label %no
 contiguous:
   %dims = get ptr %object ARRAY.lengths
   %axes = get ptr %record RECORD.axes
-  br label %axis.loop
-axis.loop:
-  %x = phi i64 [ 0, %contiguous ], [ %x1, %axis.next ]
-  %x.some = icmp ult i64 %x, %wide
-  br i1 %x.some, label %axis, label %next
-axis:
+  for %x below %wide else k.next
   %extent = at i64 %dims %x
   %symbol = at i64 %axes %x
   %new = icmp slt i64 %symbol, 0
@@ -358,17 +338,13 @@ define:
   set i64 %extent %symbols %place
   %more = sub i64 %extent, LAYOUT.LEAST_LENGTH
   %possible = icmp ult i64 %more, %span
-  br i1 %possible, label %axis.next, label %no
+  br i1 %possible, label %x.next, label %no
 compare:
   %wanted = at i64 %symbols %symbol
   %same.length = icmp eq i64 %extent, %wanted
-  br i1 %same.length, label %axis.next, label %no
-axis.next:
-  %x1 = add i64 %x, 1
-  br label %axis.loop
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  br i1 %same.length, label %x.next, label %no
+  next %x
+  next %k
 yes:
   %guards = get i64 %table TABLE.guards
   %unguarded = icmp eq i64 %guards, 0

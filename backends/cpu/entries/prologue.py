@@ -8,26 +8,26 @@ numbers, which is kept while the call runs, or None where the table does not hol
 from __future__ import annotations
 
 TEXT = """\
-define internal ptr @prepare(ptr %api, ptr %table, ptr %args, ptr %bases) {
+define internal ptr @called(ptr %api, ptr %table, ptr %args, ptr %function) {
 entry:
   %parts = alloca [LAYOUT.MOST_LEAVES x ptr]
   %count = get i64 %table TABLE.numbers
   %slots = get ptr %table TABLE.number_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %ask
-next:
+  for %k below %count else ask
   %slot = at i64 %slots %k
   %part = at ptr %args %slot
   set ptr %part %parts %k
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 ask:
-  %function = get ptr %table TABLE.prologue
   %vectorcall = get ptr %api API.vectorcall
   %found = call ptr %vectorcall(ptr %function, ptr %parts, i64 %count, ptr null)
+  ret ptr %found
+}
+
+define internal ptr @prepare(ptr %api, ptr %table, ptr %args, ptr %bases) {
+entry:
+  %function = get ptr %table TABLE.prologue
+  %found = call ptr @called(ptr %api, ptr %table, ptr %args, ptr %function)
   %failed = icmp eq ptr %found, null
   br i1 %failed, label %error, label %look
 error:
@@ -47,17 +47,11 @@ take:
   %first.base = get i64 %table TABLE.computed_first
   %first = get i64 %api API.tuple_items
   %items = getelementptr i8, ptr %found, i64 %first
-  br label %each
-each:
-  %n = phi i64 [ 0, %take ], [ %n1, %keep ]
-  %n.some = icmp ult i64 %n, %computed
-  br i1 %n.some, label %keep, label %done
-keep:
+  for %n below %computed else done
   %item = at ptr %items %n
   %place = add i64 %first.base, %n
   set ptr %item %bases %place
-  %n1 = add i64 %n, 1
-  br label %each
+  next %n
 done:
   ret ptr %found
 }

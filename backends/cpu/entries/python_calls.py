@@ -22,29 +22,15 @@ TEXT = """\
 define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
                          ptr %symbols) {
 entry:
-  %parts = alloca [LAYOUT.MOST_LEAVES x ptr]
   %callee = get ptr %table TABLE.callee
-  %vectorcall = get ptr %api API.vectorcall
-  %count = get i64 %table TABLE.numbers
-  %slots = get ptr %table TABLE.number_list
   %pairs = get i64 %table TABLE.overlaps
   %no.pairs = icmp eq i64 %pairs, 0
-  br i1 %no.pairs, label %loop, label %overlaps
+  br i1 %no.pairs, label %call, label %overlaps
 overlaps:
   %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
-  br i1 %apart, label %loop, label %slow
-loop:
-  %k = phi i64 [ 0, %entry ], [ 0, %overlaps ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %gathered
-next:
-  %slot = at i64 %slots %k
-  %part = at ptr %values %slot
-  set ptr %part %parts %k
-  %k1 = add i64 %k, 1
-  br label %loop
-gathered:
-  %found = call ptr %vectorcall(ptr %callee, ptr %parts, i64 %count, ptr null)
+  br i1 %apart, label %call, label %slow
+call:
+  %found = call ptr @called(ptr %api, ptr %table, ptr %values, ptr %callee)
   %missed = get ptr %api API.missed
   %is.missed = icmp eq ptr %found, %missed
   br i1 %is.missed, label %drop, label %give

@@ -11,19 +11,13 @@ entry:
 symbolic:
   %rank = get i64 %output OUTPUT.rank
   %codes = get ptr %output OUTPUT.codes
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %symbolic ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %rank
-  br i1 %some, label %next, label %done
-next:
+  for %k below %rank else done
   %code = at i64 %codes %k
   %length = at i64 %symbols %code
   set i64 %length %room %k
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 done:
-  %dims = phi ptr [ %known, %entry ], [ %room, %loop ]
+  %dims = phi ptr [ %known, %entry ], [ %room, %k.loop ]
   ret ptr %dims
 }
 
@@ -77,16 +71,10 @@ failed:
 define internal void @forget(ptr %api, ptr %table, ptr %made, i64 %count) {
 entry:
   %decref = get ptr %api API.decref
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %done
-next:
+  for %k below %count else done
   %object = at ptr %made %k
   call void %decref(ptr %object)
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 done:
   ret void
 }
@@ -98,20 +86,13 @@ entry:
   %list = get ptr %table TABLE.output_list
   %records = get i64 %table TABLE.records
   %record.list = get ptr %table TABLE.record_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %one, label %yes
-one:
-  %offset = mul i64 %k, OUTPUT.size
-  %output = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else yes
+  %output = row OUTPUT %list %k
   %given = get i64 %output OUTPUT.given
   %fresh = icmp slt i64 %given, 0
   br i1 %fresh, label %allocate, label %take
 take:
-  %record.offset = mul i64 %given, RECORD.size
-  %record = getelementptr i8, ptr %record.list, i64 %record.offset
+  %record = row RECORD %record.list %given
   %target = call ptr @argument(ptr %api, ptr %record, ptr %args)
   %incref = get ptr %api API.incref
   call void %incref(ptr %target)
@@ -127,8 +108,7 @@ keep:
   %data = get ptr %array ARRAY.data
   %place = add i64 %records, %k
   set ptr %data %bases %place
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 yes:
   ret i1 true
 failed:
@@ -142,14 +122,8 @@ entry:
   %outputs = get i64 %table TABLE.outputs
   %count = get i64 %table TABLE.leaves
   %list = get ptr %table TABLE.leaf_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %one, label %all
-one:
-  %offset = mul i64 %k, LEAF.size
-  %leaf = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else all
+  %leaf = row LEAF %list %k
   %kind = get i64 %leaf LEAF.kind
   %index = get i64 %leaf LEAF.index
   switch i64 %kind, label %constant [
@@ -167,8 +141,7 @@ constant:
 next:
   %part = phi ptr [ %result, %output ], [ %given, %argument ], [ %object, %constant ]
   set ptr %part %parts %k
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 all:
   %function = get ptr %table TABLE.assembled
   %is.plain = icmp eq ptr %function, null
@@ -196,20 +169,14 @@ tuple:
   br i1 %none, label %finished, label %fill
 fill:
   %items = getelementptr i8, ptr %together, i64 %first
-  br label %place
-place:
-  %f = phi i64 [ 0, %fill ], [ %f1, %put ]
-  %f.some = icmp ult i64 %f, %count
-  br i1 %f.some, label %put, label %finished
-put:
+  for %f below %count else finished
   %item = at ptr %parts %f
   call void %incref(ptr %item)
   set ptr %item %items %f
-  %f1 = add i64 %f, 1
-  br label %place
+  next %f
 finished:
   %answer = phi ptr [ %assembled, %assemble ], [ %only, %single ], [ null, %tuple ],
-                    [ %together, %place ]
+                    [ %together, %f.loop ]
   call void @forget(ptr %api, ptr %table, ptr %made, i64 %outputs)
   ret ptr %answer
 }
@@ -219,26 +186,17 @@ entry:
   %flags = get i64 %table TABLE.flags
   %count = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %one, label %all
-one:
-  %offset = mul i64 %k, OUTPUT.size
-  %output = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else all
+  %output = row OUTPUT %list %k
   %generic = get i64 %output OUTPUT.generic
   %plain = icmp eq i64 %generic, 0
-  br i1 %plain, label %next, label %convert
+  br i1 %plain, label %k.next, label %convert
 convert:
   %array = at ptr %made %k
   %to.scalar = get ptr %api API.to_scalar
   %scalar = call ptr %to.scalar(ptr %array)
   set ptr %scalar %made %k
-  br label %next
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 all:
   %composed.bit = and i64 %flags, LAYOUT.COMPOSED
   %is.composed = icmp ne i64 %composed.bit, 0

@@ -18,14 +18,8 @@ define internal void @addresses(ptr %table, ptr %bases, ptr %words) alwaysinline
 entry:
   %count = get i64 %table TABLE.operands
   %list = get ptr %table TABLE.operand_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %done
-next:
-  %offset = mul i64 %k, OPERAND.size
-  %operand = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else done
+  %operand = row OPERAND %list %k
   %place = get i64 %operand OPERAND.place
   %base = get i64 %operand OPERAND.base
   %within.at = get i64 %operand OPERAND.within
@@ -33,8 +27,7 @@ next:
   %within = at i64 %words %within.at
   %sum = add i64 %address, %within
   set i64 %sum %words %place
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 done:
   ret void
 }

@@ -38,12 +38,7 @@ entry:
   %value.at = alloca ptr
   store i64 0, ptr %position
   %following = get ptr %api API.dict_next
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
-  %some = icmp ult i64 %k, %length
-  br i1 %some, label %next, label %yes
-next:
+  for %k below %length else yes
   %more = call i32 %following(ptr %dict, ptr %position, ptr %key.at, ptr %value.at)
   %found = icmp ne i32 %more, 0
   br i1 %found, label %compare, label %no
@@ -55,8 +50,7 @@ compare:
 keep:
   %value = load ptr, ptr %value.at
   set ptr %value %places %k
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 yes:
   ret i1 true
 no:
@@ -70,14 +64,8 @@ entry:
   call void @llvm.memcpy.p0.p0.i64(ptr %flat, ptr %args, i64 %bytes, i1 false)
   %count = get i64 %table TABLE.unpacks
   %list = get ptr %table TABLE.unpack_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %look, label %yes
-look:
-  %offset = mul i64 %k, UNPACK.size
-  %row = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else yes
+  %row = row UNPACK %list %k
   %slot = get i64 %row UNPACK.slot
   %place = get i64 %row UNPACK.place
   %places = getelementptr i64, ptr %flat, i64 %place
@@ -105,23 +93,15 @@ list.items:
   br label %copy
 copy:
   %items = phi ptr [ %of.tuple, %tuple ], [ %of.list, %list.items ]
-  br label %item.loop
-item.loop:
-  %n = phi i64 [ 0, %copy ], [ %n1, %item ]
-  %n.some = icmp ult i64 %n, %length
-  br i1 %n.some, label %item, label %next
-item:
+  for %n below %length else k.next
   %one = at ptr %items %n
   set ptr %one %places %n
-  %n1 = add i64 %n, 1
-  br label %item.loop
+  next %n
 dict:
   %keys = get ptr %row UNPACK.keys
   %fits = call i1 @unpack_dict(ptr %api, ptr %object, ptr %keys, i64 %length, ptr %places)
-  br i1 %fits, label %next, label %no
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  br i1 %fits, label %k.next, label %no
+  next %k
 yes:
   ret i1 true
 no:

@@ -19,14 +19,8 @@ define internal i1 @holds(ptr %table, ptr %symbols) {
 entry:
   %steps = get i64 %table TABLE.steps
   %step.list = get ptr %table TABLE.step_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
-  %some = icmp ult i64 %k, %steps
-  br i1 %some, label %step, label %look
-step:
-  %offset = mul i64 %k, STEP.size
-  %row = getelementptr i8, ptr %step.list, i64 %offset
+  for %k below %steps else look
+  %row = row STEP %step.list %k
   %place = get i64 %row STEP.place
   %more = get i64 %row STEP.more
   %factor = get i64 %row STEP.factor
@@ -54,31 +48,22 @@ quotient:
   %floor = add i64 %towards.zero, %correction
   br label %keep
 keep:
-  %value = phi i64 [ %sum, %step ], [ %floor, %quotient ]
+  %value = phi i64 [ %sum, %k.body ], [ %floor, %quotient ]
   set i64 %value %symbols %place
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 look:
   %count = get i64 %table TABLE.ranges
   %list = get ptr %table TABLE.range_list
-  br label %ranges
-ranges:
-  %n = phi i64 [ 0, %look ], [ %n1, %next ]
-  %n.some = icmp ult i64 %n, %count
-  br i1 %n.some, label %range, label %yes
-range:
-  %n.offset = mul i64 %n, RANGE.size
-  %n.row = getelementptr i8, ptr %list, i64 %n.offset
+  for %n below %count else yes
+  %n.row = row RANGE %list %n
   %n.place = get i64 %n.row RANGE.place
   %number = at i64 %symbols %n.place
   %low = get i64 %n.row RANGE.low
   %width = get i64 %n.row RANGE.width
   %above = sub i64 %number, %low
   %fits = icmp ule i64 %above, %width
-  br i1 %fits, label %next, label %no
-next:
-  %n1 = add i64 %n, 1
-  br label %ranges
+  br i1 %fits, label %n.next, label %no
+  next %n
 yes:
   ret i1 true
 no:
@@ -89,19 +74,12 @@ define internal void @lay_out(ptr %table, ptr %symbols, ptr %words) alwaysinline
 entry:
   %count = get i64 %table TABLE.lines
   %list = get ptr %table TABLE.line_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %done
-next:
-  %offset = mul i64 %k, LINE.size
-  %line = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else done
+  %line = row LINE %list %k
   %word = get i64 %line LINE.word
   %value = call i64 @scaled(ptr %line, ptr %symbols)
   set i64 %value %words %word
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 done:
   ret void
 }
@@ -158,14 +136,8 @@ entry:
   %to.integer = get ptr %api API.to_integer
   %count = get i64 %table TABLE.scalars
   %list = get ptr %table TABLE.scalar_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %take, label %yes
-take:
-  %offset = mul i64 %k, SCALAR.size
-  %scalar = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else yes
+  %scalar = row SCALAR %list %k
   %record = get i64 %scalar SCALAR.record
   %place = get i64 %scalar SCALAR.place
   %source = get i64 %scalar SCALAR.source
@@ -204,7 +176,7 @@ fitting:
   br i1 %stays, label %store.integer, label %as.float
 store.integer:
   set i64 %value %words %place
-  br label %next
+  br label %k.next
 as.float:
   %converted = sitofp i64 %value to double
   br label %real
@@ -216,18 +188,15 @@ real:
 store.half:
   %half = call i64 @half_of(double %double)
   set i64 %half %words %place
-  br label %next
+  br label %k.next
 store.single:
   %single = fptrunc double %double to float
   set i64 0 %words %place
   set float %single %words %place
-  br label %next
+  br label %k.next
 store.double:
   set double %double %words %place
-  br label %next
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  next %k
 yes:
   ret i1 true
 no:
@@ -238,14 +207,8 @@ define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.overlaps
   %list = get ptr %table TABLE.overlap_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %look, label %yes
-look:
-  %offset = mul i64 %k, OVERLAP.size
-  %pair = getelementptr i8, ptr %list, i64 %offset
+  for %k below %count else yes
+  %pair = row OVERLAP %list %k
   %written = get i64 %pair OVERLAP.written
   %w = at i64 %bases %written
   %low.w = get i64 %pair OVERLAP.low_w
@@ -263,16 +226,14 @@ look:
   %before = icmp ule i64 %w.to, %r.from
   %after = icmp uge i64 %w.from, %r.to
   %apart = or i1 %before, %after
-  br i1 %apart, label %next, label %together
+  br i1 %apart, label %k.next, label %together
 together:
   %allowed = get i64 %pair OVERLAP.same
   %may = icmp ne i64 %allowed, 0
   %same = icmp eq i64 %w, %r
   %fine = and i1 %may, %same
-  br i1 %fine, label %next, label %no
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
+  br i1 %fine, label %k.next, label %no
+  next %k
 yes:
   ret i1 true
 no:
@@ -290,8 +251,7 @@ loop:
   %some = icmp ult i64 %k, %count
   br i1 %some, label %next, label %done
 next:
-  %offset = mul i64 %k, SCALED.size
-  %bytes = getelementptr i8, ptr %list, i64 %offset
+  %bytes = row SCALED %list %k
   %place = add i64 %first, %k
   set i64 %used %bases %place
   %size = call i64 @scaled(ptr %bytes, ptr %symbols)

@@ -2,13 +2,16 @@
 
 A table is 8-byte words with names. The dispatcher's text names them too (`TABLE.nargs` is an
 offset in bytes), as it does fields of Python's and NumPy's objects (`ARRAY.data`) and numbers of
-this module (`LAYOUT.TUPLE`), so that both sides agree. Four short forms stand for the pairs of
-instructions that reading and writing memory takes:
+this module (`LAYOUT.TUPLE`), so that both sides agree. Short forms stand for the instructions that
+memory, rows of tables and loops take:
 
     %x = get i64 %p 16           load from p + 16 bytes; an offset may be a field's name
     put i64 %x %p 16             store to p + 16 bytes
     %x = at i64 %list %k         load the word number k
     set i64 %x %list %k          store it
+    %x = row LINE %list %k       where the row number k of a list of such rows is
+    for %k below %n else done    what follows, for k from 0; after the last one at the label `done`
+    next %k                      its end; from within, `%k.next` is the label that goes on
 """
 
 from __future__ import annotations
@@ -133,6 +136,10 @@ _LOAD = re.compile(
 _STORE = re.compile(
     r"^\s*(?P<how>put|set) (?P<kind>\w+) (?P<value>\S+) (?P<base>%[\w.]+) (?P<at>\S+)$"
 )
+_ROW = re.compile(r"^\s*(?P<to>%[\w.]+) = row (?P<table>[A-Z]+) (?P<base>\S+) (?P<at>\S+)$")
+_FOR = re.compile(r"^\s*for %(?P<k>\w+) below (?P<end>\S+) else (?P<after>\S+)$")
+_NEXT = re.compile(r"^\s*next %(?P<k>\w+)$")
+_LABEL = re.compile(r"^([\w.]+):$")
 #: What each short form counts its offset in.
 _UNITS = {"get": "i8", "put": "i8", "at": "i64", "set": "i64"}
 
@@ -152,17 +159,47 @@ def _offset(found: re.Match[str]) -> str:
 def spell_out(text: str) -> str:
     """LLVM IR of a text with short forms."""
     lines: list[str] = []
+    block = ""
     for number, raw in enumerate(text.splitlines()):
         line = _FIELD.sub(_offset, raw)
-        load, store = _LOAD.match(line), _STORE.match(line)
-        found = load or store
-        if found is None:
-            lines.append(line)
-            continue
-        unit, address = _UNITS[found["how"]], f"%m{number}"
-        lines.append(f"  {address} = getelementptr {unit}, ptr {found['base']}, i64 {found['at']}")
-        if load:
-            lines.append(f"  {load['to']} = load {load['kind']}, ptr {address}")
+        if named := _LABEL.match(line):
+            block = named[1]
+        if found := _FOR.match(line):
+            lines += _begun(found["k"], found["end"], found["after"], block)
+            block = f"{found['k']}.body"
+        elif found := _NEXT.match(line):
+            ended = lines[-1].lstrip().startswith(("br ", "ret ")) or lines[-1].endswith(" ]")
+            lines += _ended(found["k"])[ended:]
+        elif found := _ROW.match(raw):
+            size = 8 * len(FIELDS[found["table"]])
+            lines.append(f"  %m{number} = mul i64 {found['at']}, {size}")
+            lines.append(f"  {found['to']} = getelementptr i8, ptr {found['base']}, i64 %m{number}")
+        elif found := _LOAD.match(line) or _STORE.match(line):
+            unit, address = _UNITS[found["how"]], f"%m{number}"
+            place = f"{unit}, ptr {found['base']}, i64 {found['at']}"
+            lines.append(f"  {address} = getelementptr {place}")
+            if "to" in found.groupdict():
+                lines.append(f"  {found['to']} = load {found['kind']}, ptr {address}")
+            else:
+                lines.append(f"  store {found['kind']} {found['value']}, ptr {address}")
         else:
-            lines.append(f"  store {found['kind']} {found['value']}, ptr {address}")
+            lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _begun(k: str, end: str, after: str, block: str) -> list[str]:
+    """The head of a loop that follows a block."""
+    return [
+        f"  br label %{k}.loop", f"{k}.loop:",
+        f"  %{k} = phi i64 [ 0, %{block} ], [ %{k}.1, %{k}.next ]",
+        f"  %{k}.some = icmp ult i64 %{k}, {end}",
+        f"  br i1 %{k}.some, label %{k}.body, label %{after}", f"{k}.body:",
+    ]  # fmt: skip
+
+
+def _ended(k: str) -> list[str]:
+    """The end of a loop, and the way there from the last of its blocks."""
+    return [
+        f"  br label %{k}.next", f"{k}.next:", f"  %{k}.1 = add i64 %{k}, 1",
+        f"  br label %{k}.loop",
+    ]  # fmt: skip
