@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuser.backend import PlainCall, PythonCall, ServedCall
@@ -10,6 +12,9 @@ from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout
 from fuser.base.records import record
 from fuser.base.trees import Leaf, Path
+
+#: One of what rows are listed.
+_SINGULAR = {"temporaries": "temporary", "leaves": "leaf"}
 
 
 @record
@@ -89,3 +94,34 @@ def out_slot(call: ServedCall | PythonCall | PlainCall) -> int:
     """Where the interpreter puts the array, or the tuple of arrays, of `out=`."""
     positional, _ = call.structure
     return len(positional) + call.names.index("out")
+
+
+def table_of(
+    call: ServedCall | PythonCall | PlainCall, places: Places, keep: list[Any],
+    rows: Mapping[str, Sequence[Sequence[int]]], **values: int,
+) -> ctypes.Array[ctypes.c_int64]:  # fmt: skip
+    """A table: how many arguments its calls have, by which names, and how they nest; and its rows.
+
+    Args:
+        call: one that it serves.
+        places: where the arguments of that are.
+        keep: takes what the table points at.
+        rows: lists of rows by the name of their count: records, outputs, overlaps.
+        values: its other words.
+    """
+    for name, part in {**rows, "unpacks": places.rows}.items():
+        values |= {name: len(part), f"{_SINGULAR.get(name, name[:-1])}_list": native(keep, part)}
+    keep += [call.names, places]
+    words = layout.words(
+        "TABLE", nargs=places.given - len(call.names), names=len(call.names),
+        name_list=native(keep, [[id(name) for name in call.names]]), given=places.given,
+        held=places.held, **values,
+    )  # fmt: skip
+    return layout.array([words])
+
+
+def native(keep: list[Any], rows: Sequence[Sequence[int]]) -> int:
+    """Rows in native memory, which a list keeps."""
+    listed = layout.array(rows)
+    keep.append(listed)
+    return layout.address(listed)

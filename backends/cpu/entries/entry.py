@@ -22,7 +22,6 @@ from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     brief,
     match,
-    plain,
     prologue,
     python_calls,
     results,
@@ -49,8 +48,7 @@ TRIED_LIMIT = 4096
 MANY_LENGTHS = 32
 
 _PARTS = (
-    match, unpack, prologue, values, results, brief,
-    plain, python_calls, serve,
+    match, unpack, prologue, values, results, brief, python_calls, serve,
 )  # fmt: skip
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     layout.spell_out("".join(part.TEXT for part in _PARTS))
@@ -130,8 +128,8 @@ class Context:
         self._entry = entry
         self._keep: list[Any] = [slow]
         self._tables = (ctypes.c_void_p * TABLE_LIMIT)()
-        self._plains = (ctypes.c_void_p * plain.LIMIT)()
-        self._plain: dict[Any, plain.PlainTable] = {}
+        self._plains = (ctypes.c_void_p * python_calls.PLAIN_LIMIT)()
+        self._plain: dict[Any, tuple[Any, Any, Any]] = {}
         self._shared: list[tuple[Any, Any]] = []
         self._tried: set[Any] = set()
         self._families: dict[Any, int] = {}
@@ -244,22 +242,22 @@ class Context:
         if self.stale():
             self.renew()
         with self._lock:
-            table = self._plain.get(call.key)
-            if table is None:
-                if len(self._plain) >= plain.LIMIT:
+            if call.key not in self._plain:
+                if len(self._plain) >= python_calls.PLAIN_LIMIT:
                     if call.seen & (call.seen - 1):
                         return False  # many kinds take turns: tables are seldom made anew
                     self._plain.pop(next(iter(self._plain)))
                 try:
-                    table = plain.PlainTable(call)
+                    made, keep = python_calls.plain_table(call)
                 except NotServed:
                     return False
+                tally = counters.Tally(made, layout.place("TABLE", "calls"), call.counts, call.told)
                 self._set("plain_count", 0)
-                self._plain[call.key] = table
-                for place, each in enumerate(self._plain.values()):
-                    self._plains[place] = ctypes.addressof(each.words)
+                self._plain[call.key] = made, keep, tally
+                for place, (each, _, _) in enumerate(self._plain.values()):
+                    self._plains[place] = ctypes.addressof(each)
                 self._set("plain_count", len(self._plain))
-            table.serve(call.number)
+            self._plain[call.key][0][layout.place("TABLE", "left")] = call.number
         return True
 
     def _append(self, table: Any, keep: list[Any]) -> None:

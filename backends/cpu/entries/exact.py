@@ -9,6 +9,7 @@ from typing import Any
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries.composed import pairs_apart
+from fuser.backends.cpu.entries.containers import native
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.tables import (
@@ -16,7 +17,6 @@ from fuser.backends.cpu.entries.tables import (
     arrays_of,
     describe_arguments,
     describe_scalars,
-    native,
     output,
     pack,
 )
@@ -39,7 +39,7 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     arrays = arrays_of(draft)
     for name, array in arrays.items():
         record = draft.records[draft.record_of[name]]
-        axes = native(draft, [array.shape, array.strides])
+        axes = native(draft.keep, [array.shape, array.strides])
         draft.keep.append(array.dtype)
         record |= {
             "kind": layout.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
@@ -76,8 +76,8 @@ def _exact_outputs(draft: Draft) -> list[list[int]]:
         entry = fresh[f"o{k}"]
         size = math.prod(entry.shape) * entry.dtype.itemsize
         row = {
-            "dims": native(draft, [entry.shape]),
-            "strides": 0 if entry.order is None else native(draft, [entry.strides]),
+            "dims": native(draft.keep, [entry.shape]),
+            "strides": 0 if entry.order is None else native(draft.keep, [entry.strides]),
             "pooled": int(size >= pool.THRESHOLD),
         }
         rows.append(output(draft, entry, generic, **row))

@@ -16,6 +16,7 @@ import numpy as np
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries.composed import pairs_apart
+from fuser.backends.cpu.entries.containers import native
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.steps import Steps, TooLarge
@@ -27,7 +28,6 @@ from fuser.backends.cpu.entries.tables import (
     constant_scalar,
     describe_arguments,
     fixed_scalar,
-    native,
     number_scalar,
     output,
     pack,
@@ -204,7 +204,7 @@ class _General:
         draft.keep.append(array.dtype)
         record |= {
             "kind": kind, "expected": id(array.dtype), "rank": array.ndim,
-            "axes": native(draft, [codes]), "flags": record.get("flags", 0) | flags,
+            "axes": native(draft.keep, [codes]), "flags": record.get("flags", 0) | flags,
         }  # fmt: skip
         self.stand_ins[name] = _StandIn(shape, strides, array)
 
@@ -371,7 +371,7 @@ class _General:
             if entry.order is not None:
                 raise NotServed
             codes = [self.steps.place(dim_of(length)) for length in entry.shape]
-            rows.append(output(draft, entry, generic, codes=native(draft, [codes])))
+            rows.append(output(draft, entry, generic, codes=native(draft.keep, [codes])))
         return rows
 
     def _work(self) -> tuple[int, int]:

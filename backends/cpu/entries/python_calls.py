@@ -2,17 +2,24 @@
 
 Such a function runs a program's stages and what stands between them. It may give `MISSED`: then the
 dispatcher goes on as if the table did not fit. What it raises goes to the caller.
+
+Or it is the plain function: of calls that end there, or in an error, each time, after a long look
+by Python, which tells what it always tells. Other values of such arguments may have kernels, so
+these tables are the last to be asked. The plain function is right for any call, whatever changes
+meanwhile; what could be fused again is found because a table serves a number of calls only, and
+the next one is looked at by Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import MISSED, PythonCall
-from fuser.backends.cpu.entries.containers import places_of
+from fuser.backend import MISSED, PlainCall, PythonCall
+from fuser.backends.cpu.entries import match
+from fuser.backends.cpu.entries.containers import native, places_of, table_of
 from fuser.backends.cpu.entries.names import NotServed, describe_names
 from fuser.backends.cpu.machine import layout
 from fuser.backends.cpu.machine.arrays import reach
@@ -49,7 +56,42 @@ give:
 slow:
   ret ptr inttoptr (i64 1 to ptr)
 }
+
+define internal ptr @plain(ptr %context, ptr %api, ptr %args, i64 %n, ptr %kwnames, i64 %given,
+                           ptr %bases, ptr %symbols) noinline {
+entry:
+  %flat = alloca [LAYOUT.MOST_ARGUMENTS x ptr], align 16
+  %tables = get ptr %context CONTEXT.plains
+  %count = get i64 %context CONTEXT.plain_count
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %try, label %none
+""" + match.COMPARE + """\
+  br i1 %matched, label %found, label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+found:
+  %left = get i64 %table TABLE.left
+  %over = icmp eq i64 %left, 0
+  br i1 %over, label %none, label %pass
+pass:
+  %less = sub i64 %left, 1
+  put i64 %less %table TABLE.left
+  %calls = get i64 %table TABLE.calls
+  %more = add i64 %calls, 1
+  put i64 %more %table TABLE.calls
+  %function = get ptr %table TABLE.callee
+  ret ptr %function
+none:
+  ret ptr null
+}
 """
+
+#: Kinds of calls of one function that are the plain function's.
+PLAIN_LIMIT = 16
 
 
 def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
@@ -58,19 +100,11 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
     Raises:
         NotServed: the dispatcher cannot compare them.
     """
-    places = places_of(call)
-    keep: list[Any] = [call.names, places]
+    places, keep = places_of(call), list[Any]()
     function = call.function
     guards, asked = describe_names(call.guards, keep)
     if asked:  # they are compared in Python
         function, guards = _guarded(call), []
-    keep.append(function)
-
-    def native(rows: Sequence[Sequence[int]]) -> int:
-        listed = layout.array(rows)
-        keep.append(listed)
-        return layout.address(listed)
-
     record_of = dict(call.places)
     records = [
         {"slot": slot, **_record(leaf, keep)}
@@ -83,28 +117,50 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         records.append({"slot": layout.CAPTURED, "object": id(array), **found})
     for name, array in arrays.items():
         if type(array) is np.ndarray:
-            axes = native([array.shape, array.strides])
-            records[record_of[name]] |= {"kind": layout.EXACT_ARRAY, "axes": axes}
+            records[record_of[name]] |= _exactly(array, keep)
     for name in call.written:
         records[record_of[name]]["flags"] = layout.IS_WRITEABLE
-    keep.append(call.captured)
     if len(call.leaves) > layout.MOST_LEAVES or len(records) > layout.MOST_BASES:
         raise NotServed
-    rows: dict[str, Sequence[Sequence[int]]] = {
-        "record": [layout.words("RECORD", **record) for record in records],
-        "guard": guards,
-        "overlap": _overlaps(call, record_of, arrays),
-        "unpack": places.rows,
+    rows = {
+        "records": [layout.words("RECORD", **record) for record in records],
+        "guards": guards,
+        "overlaps": _overlaps(call, record_of, arrays),
+        "numbers": [[slot] for slot in places.slots],
     }
-    values = {f"{name}s": len(part) for name, part in rows.items()}
-    values |= {f"{name}_list": native(part) for name, part in rows.items()}
-    words = layout.words(
-        "TABLE", nargs=places.given - len(call.names), names=len(call.names),
-        name_list=native([[id(name) for name in call.names]]), given=places.given,
-        held=places.held, callee=id(function), numbers=len(call.leaves),
-        number_list=native([places.slots]), **values,
-    )  # fmt: skip
-    return layout.array([words]), keep
+    keep += [function, call.captured]
+    return table_of(call, places, keep, rows, callee=id(function)), keep
+
+
+def plain_table(call: PlainCall) -> tuple[Any, list[Any]]:
+    """The same of calls that are the plain function's: other arguments are compared by type.
+
+    Raises:
+        NotServed: there are too many arguments.
+    """
+    places, keep = places_of(call), list[Any]()
+    records = []
+    for slot, value in zip(places.slots, call.leaves, strict=True):
+        record = {"slot": slot, "type": id(type(value)), "kind": layout.NUMBER}
+        keep.append(type(value))
+        if isinstance(value, np.ndarray):
+            flags = layout.IS_WRITEABLE if value.flags.writeable else 0
+            keep.append(value.dtype)
+            record |= {"expected": id(value.dtype), "rank": value.ndim}
+            if call.whole and value.flags.c_contiguous:
+                record |= {"kind": layout.ANY_ARRAY, "flags": flags | layout.IS_CONTIGUOUS}
+            else:
+                record |= {"flags": flags, **_exactly(value, keep)}
+        records.append(layout.words("RECORD", **record))
+    if len(records) > layout.MOST_BASES:
+        raise NotServed
+    keep.append(call.function)
+    return table_of(call, places, keep, {"records": records}, callee=id(call.function)), keep
+
+
+def _exactly(array: Any, keep: list[Any]) -> dict[str, int]:
+    """How an array is compared that must have these lengths and strides."""
+    return {"kind": layout.EXACT_ARRAY, "axes": native(keep, [array.shape, array.strides])}
 
 
 def _guarded(call: PythonCall) -> Callable[..., Any]:

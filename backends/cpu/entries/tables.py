@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.cpu.entries.composed import describe_results
+from fuser.backends.cpu.entries.containers import table_of
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import Guard, NotServed, describe_names
 from fuser.backends.cpu.machine import layout
@@ -28,9 +29,6 @@ EXACT_INTEGER = 1 << 53
 #: Work of more estimated nanoseconds than this runs with the GIL released.
 PATIENCE_NS = 20_000
 
-
-#: One of what rows are listed.
-_SINGULAR = {"temporaries": "temporary", "leaves": "leaf"}
 GENERIC, POOLED = layout.place("OUTPUT", "generic"), layout.place("OUTPUT", "pooled")
 SCALAR_NAME = re.compile(r"\bs\d+\b")
 #: Integers of which there is one object each.
@@ -239,16 +237,11 @@ def pack(
         "lines": draft.lines,
         "scalars": draft.scalars,
         "operands": operands,
-        "unpacks": list(draft.places.rows),
         "leaves": draft.leaves,
         "numbers": numbers,
     }
-    for name, part in rows.items():
-        singular = _SINGULAR.get(name, name[:-1])
-        values |= {name: len(part), f"{singular}_list": native(draft, part)}
     draft.template, draft.scratch = layout.array([table.words]), layout.array([table.words])
-    draft.keep.extend([call.names, call.specialisation, call.launch, draft.places])
-    draft.keep.append(draft.assembled)
+    draft.keep.extend([call.specialisation, call.launch, draft.assembled])
     together = type(trace.structure) is not Leaf and type(call.out) is not tuple
     flags = layout.TUPLE if together else 0
     flags |= layout.STATUS if call.specialisation.spec.may_raise else 0
@@ -258,16 +251,11 @@ def pack(
     generic = any(row[GENERIC] for row in rows["outputs"])
     values["handed"] = int(draft.composed or generic)
     values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
-    values["given"], values["held"] = draft.places.given, draft.places.held
-    positional = draft.places.given - len(call.names)
-    listed = native(draft, [[id(name) for name in call.names]])
-    words = layout.words(
-        "TABLE", nargs=positional, names=len(call.names), name_list=listed,
-        words=len(table.words), template=layout.address(draft.template),
-        nests=len(table.heads), scratch=layout.address(draft.scratch),
+    return table_of(
+        call, draft.places, draft.keep, rows, words=len(table.words), nests=len(table.heads),
+        template=layout.address(draft.template), scratch=layout.address(draft.scratch),
         conditions=len(draft.steps) + len(draft.ranges), **values,
     )  # fmt: skip
-    return layout.array([words])
 
 
 def _prologue(
@@ -348,13 +336,6 @@ def _check_ranges(draft: Draft) -> None:
             )
         )  # fmt: skip
         draft.table.words.append(0)
-
-
-def native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
-    """Rows in native memory that the draft keeps."""
-    listed = layout.array(rows)
-    draft.keep.append(listed)
-    return layout.address(listed)
 
 
 def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:

@@ -26,7 +26,7 @@ def _of_list(arrays: list[Any]) -> Any:
 def _served(function: Any) -> int:
     """Calls that the dispatcher sent to the plain function."""
     place = entry.layout.place("TABLE", "calls")
-    passed = sum(table.words[place] for table in function._native._plain.values())
+    passed = sum(table[place] for table, _, _ in function._native._plain.values())
     return int(function._native.hits + passed)
 
 
@@ -115,7 +115,7 @@ def test_many_kinds_take_turns() -> None:
         for length in range(2, 40):
             with pytest.raises(ValueError):
                 function(np.ones(length), np.ones(length + 1))
-    assert len(function._native._plain) <= entry.plain.LIMIT
+    assert len(function._native._plain) <= entry.python_calls.PLAIN_LIMIT
     fuser.clear_caches()
     assert function(X, X).shape == X.shape
 
