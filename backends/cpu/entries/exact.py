@@ -1,4 +1,7 @@
-"""Tables that serve one combination of lengths and strides, whatever they are."""
+"""Tables that serve one combination of lengths and strides, whatever they are.
+
+Integer arguments that only move where kernels read, such as the index in `x[k]`, may be any.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.containers import native
 from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.integers import check_guards, take_integers
 from fuser.backends.cpu.entries.names import NotServed
+from fuser.backends.cpu.entries.steps import Steps, TooLarge
 from fuser.backends.cpu.entries.tables import (
     PATIENCE_NS,
     arrays_of,
@@ -23,19 +28,32 @@ from fuser.backends.cpu.entries.tables import (
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import reach
 from fuser.backends.cpu.sequence import Table
+from fuser.ir import dims
+from fuser.runtime.symbolic import Assumptions, NotSymbolic, Symbolic
+
+#: No index that a table serves is larger, or less than its negative.
+MOST_INTEGER = 1 << 31
 
 
 def exact_table(call: ServedCall) -> tuple[Any, Draft]:
-    """A table for calls with exactly these lengths and strides.
+    """A table for calls with exactly these lengths and strides, and any indices.
 
     Raises:
         NotServed: the dispatcher cannot serve such calls.
     """
-    if call.specialisation.trace.graph.guards_of_integers:
-        raise NotServed
     draft = Draft(call)
     draft.table = Table(call.launch)
     describe_arguments(draft)
+    sizes, places = dict(call.sizes), dict[str, int]()
+    assumptions = Assumptions({}, {})
+    if call.specialisation.trace.graph.guards_of_integers:
+        if call.specialisation.spec.shaping or draft.written:
+            raise NotServed  # they say more than where kernels read
+        try:
+            take_integers(draft, sizes, places, assumptions, MOST_INTEGER)
+            check_guards(draft, sizes)
+        except NotSymbolic:
+            raise NotServed from None
     arrays = arrays_of(draft)
     for name, array in arrays.items():
         record = draft.records[draft.record_of[name]]
@@ -49,6 +67,10 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     table = draft.table
     for at, name in table.places:
         table.words[at] += table.offsets.get(name, 0) + _shift(draft, name)
+    try:
+        _move(draft, sizes, places, assumptions)
+    except (NotSymbolic, TooLarge):
+        raise NotServed from None
     draft.team = table.share_out()
     spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
     size = table.workspace_bytes
@@ -63,6 +85,30 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     flags = layout.LONG if draft.long or counted else 0
     base_of = dict.fromkeys(table.temporaries, 0)
     return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
+
+
+def _move(
+    draft: Draft, sizes: Mapping[str, Any], places: dict[str, int], assumptions: Assumptions
+) -> None:
+    """What integer arguments add to operands' offsets, and what is compared of them.
+
+    Raises:
+        TooLarge: an offset may be too large for a word.
+    """
+    table, steps = draft.table, Steps(places, assumptions)
+    moved: dict[int, Any] = {}
+    for at, index, step in table.moves:
+        moved[at] = moved.get(at, table.words[at]) + dims.evaluate(index, sizes) * step
+    for at, offset in moved.items():
+        if isinstance(offset, Symbolic):
+            draft.lines.append([*steps.scaled(offset.dim), at])
+        else:
+            table.words[at] = offset
+    draft.ranges += [
+        layout.words("RANGE", place=steps.place(dim), low=low, width=high - low)
+        for dim, low, high in assumptions.guards()
+    ]
+    draft.steps = steps.rows
 
 
 def _exact_outputs(draft: Draft) -> list[list[int]]:

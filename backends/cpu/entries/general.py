@@ -18,6 +18,7 @@ from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.containers import native
 from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.integers import check_guards, take_integers
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.steps import Steps, TooLarge
 from fuser.backends.cpu.entries.tables import (
@@ -38,10 +39,8 @@ from fuser.backends.cpu.sequence import Table
 from fuser.backends.cpu.tuning import PARALLEL_NS
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import evaluate_scalar
-from fuser.capture import captures
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
-from fuser.ir.graph import Graph
 from fuser.runtime.launch import Launch, bind
 from fuser.runtime.symbolic import (
     Assumptions,
@@ -50,7 +49,6 @@ from fuser.runtime.symbolic import (
     Symbolic,
     dim_of,
 )
-from fuser.runtime.view_bounds import outside
 
 #: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
 #: one thread does whatever the lengths.
@@ -126,7 +124,7 @@ class _General:
         }
         self.places: dict[str, int] = {}
         if graph.guards_of_integers:
-            self._take_integers(graph, most)
+            take_integers(draft, self.sizes, self.places, self.assumptions, most)
         self.arrays = arrays_of(draft)
         self.shapes = {p.name: p.shape for p in graph.parameters if p.dtype is not None}
         if "o0" in self.arrays:
@@ -138,44 +136,9 @@ class _General:
         for name, array in self.arrays.items():
             self._describe(name, array)
         self.stand_ins |= {o: self.stand_ins[name] for o, name in draft.written.items()}
-        self._check_guards()
+        check_guards(draft, self.sizes)
         self.launch = self._bound()
         self.steps = Steps(self.places, self.assumptions)
-
-    def _take_integers(self, graph: Graph, most: int) -> None:
-        """Integer arguments that are indices or bounds are symbols of either sign.
-
-        The lengths that they tell are not negative, and all views lie within what they look at:
-        what has to be compared for that becomes guards.
-
-        Raises:
-            NotServed: one is too large, or no 64-bit integer.
-        """
-        call = self.draft.call
-        speaking = {name for _, right in graph.guards_of_integers for name in dims.symbols(right)}
-        for name, place in (*call.specialisation.scalar_leaves, *call.specialisation.array_leaves):
-            if name not in speaking or name not in graph.integers:
-                continue
-            leaf = call.leaves[place]
-            if name in self.draft.fixed:
-                self.sizes[name] = leaf
-                continue
-            wide = type(leaf) is np.int64
-            if not (wide or type(leaf) is int) or not -most <= leaf <= most:
-                raise NotServed
-            self.assumptions.add(name, int(leaf), most)
-            self.sizes[name] = self.assumptions.symbol(name)
-            self.places[name] = len(self.places) + 1
-            self.draft.records[self.draft.record_of[name]] |= {
-                "kind": layout.INTEGER, "expected": self.places[name], "rank": most,
-                "flags": int(wide),
-            }  # fmt: skip
-        for name, told in graph.scalar_lengths.items():
-            self.sizes[name] = dims.evaluate(told, self.sizes)
-            if self.sizes[name] < 0:
-                raise NotServed
-        if outside(graph, self.sizes):
-            raise NotServed
 
     def _describe(self, name: str, array: Any) -> None:
         """The record of one array, and what stands for it.
@@ -230,27 +193,6 @@ class _General:
                 raise NotServed
         self.places[text] = len(self.places) + 1
         return ~self.places[text]
-
-    def _check_guards(self) -> None:
-        """Guards that speak of lengths hold for symbolic ones, or are left to Python.
-
-        Raises:
-            NotServed: a length that no argument tells.
-        """
-        call = self.draft.call
-        for left, right in call.specialisation.trace.graph.guards:
-            if dims.evaluate(left, self.sizes) != dims.evaluate(right, self.sizes):
-                raise NotServed
-        for text, value in call.specialisation.trace.value_guards:
-            if SCALAR_NAME.search(text):
-                continue
-            try:
-                now = evaluate_scalar(text, self.sizes)
-            except NotSymbolic:
-                self.draft.guards.append((text, value))
-                continue
-            if not captures.same_value(int(now) if isinstance(now, Symbolic) else now, value):
-                raise NotServed
 
     def _bound(self) -> Launch:
         """The launch of symbolic lengths.

@@ -91,3 +91,45 @@ def test_numbers_become_float16_as_numpy_makes_them() -> None:
             else:
                 assert found.tobytes() == wanted.tobytes(), value
     assert function._native.hits > 500
+
+
+def _crossed(x: Any, k: Any) -> Any:
+    """A row and a column, as shortest paths read them."""
+    return np.minimum(x, x[:, k, None] + x[k, :])
+
+
+@pytest.mark.parametrize("side", [300, 700])
+def test_indices_move_what_calls_of_any_size_read(side: int) -> None:
+    """Of arrays from the pool, and of work that threads share: any index of the same sign."""
+    x = np.random.default_rng(5).integers(1, 99, (side, side))
+    function = fuser.fuse(_crossed)
+    for k in (3, 4, -2, -3):
+        for _ in range(3):
+            function(x, k)
+    hits = function._native.hits
+    for k in (0, 1, side - 1, -1, -side, np.int64(7), np.int64(-7)):
+        assert np.array_equal(function(x, k), _crossed(x, k))
+    assert function._native.hits >= hits + 5
+    for k in (side, -side - 1, 2**40, 2**70):
+        with pytest.raises(IndexError):
+            function(x, k)
+    turned = np.asfortranarray(x)
+    for _ in range(3):
+        assert np.array_equal(function(turned, 5), _crossed(turned, 5))
+    assert np.array_equal(function(turned, 9), _crossed(turned, 9))
+
+
+def test_indices_move_what_is_read_beside_an_array_that_is_written() -> None:
+    """An argument that is written as a whole; what is read of it moves, so it is read before."""
+
+    def add_row(x: Any, y: Any, k: int) -> Any:
+        x += y[k]
+        return x
+
+    function = fuser.fuse(add_row)
+    x, y = np.ones((400, 300)), np.random.default_rng(6).random((5, 300))
+    wanted = x.copy()
+    for k in (1, 2, 1, 2, 3, 0, 4, -1, -5):
+        function(x, y, k)
+        add_row(wanted, y, k)
+        assert np.array_equal(x, wanted)
