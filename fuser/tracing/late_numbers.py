@@ -22,22 +22,25 @@ class LateNumber:
 
     def __getattr__(self, name: str) -> Any:
         """Refused."""
-        raise _refusal(self.kind)
+        raise refusal(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused."""
-        raise _refusal(self.kind)
+        raise refusal(self)
 
 
-def _refusal(kind: str) -> Unsupported:
+def refusal(number: LateNumber) -> Unsupported:
     """Why such a number cannot be used."""
-    name = KINDS[kind].__name__
-    return Unsupported("control-flow", "loop", f"a Python {name} that a loop over elements leaves")
+    found = (
+        f"a Python {KINDS[number.kind].__name__} that a loop over elements leaves is known only "
+        "when the loop has run; return it, and compute with it outside"
+    )
+    return Unsupported("control-flow", "loop", found)
 
 
 def _refused(self: LateNumber, *args: Any, **kwargs: Any) -> Any:
     """Refused."""
-    raise _refusal(self.kind)
+    raise refusal(self)
 
 
 for _name in (

@@ -413,3 +413,21 @@ def test_new_arrays_without_values() -> None:
     assert "makes and writes near" in str(explained)
     with pytest.raises(ValueError, match="negative dimensions"):
         fuser.fuse(_into_new_arrays, fallback="allow")(x[:1], 2)
+
+
+def _bits(x: Any) -> Any:
+    code = 0
+    for k in range(4):
+        if x[k] > 0.5:
+            code = 2 * code + 1
+    return x + code
+
+
+def test_a_number_that_a_loop_leaves_says_why_arrays_cannot_use_it() -> None:
+    """It is known when the loop has run; the reason names the loop's number, and what to do."""
+    fused = fuser.fuse(_bits, fallback="allow")
+    x = np.array([1.0, 0.0, 1.0, 1.0])
+    assert same(_bits(x), fused(x))
+    (reason,) = fused.fallbacks
+    assert reason.code == "control-flow"
+    assert "a Python int that a loop over elements leaves" in reason.found
