@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fuser.base import config
 from fuser.reports import side_by_side
 from fuser.reports.collection import markdown_page
 from fuser.reports.record import load
+from fuser.suites import runners
 from fuser.suites.commands import cli
 from tests.children import said
 from tests.tree import ROOT
@@ -56,16 +58,37 @@ def test_what_explain_prints_in_the_readme_is_what_it_prints(tmp_path: Path) -> 
     assert not [line for line in shown if " ".join(line.split()) not in printed]
 
 
+def _commands(document: str) -> list[str]:
+    """What stands behind `fuser-bench` in consoles, in files of CI, and in the prose itself."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    code = [*blocks(document, "console"), *blocks(document, "yaml")]
+    lines = [line for block in code for line in re.findall(r"fuser-bench ([^#\n&]+)", block)]
+    return lines + re.findall(r"`fuser-bench ([a-z-][^`]*)`", text)
+
+
 def test_commands_that_are_shown_exist() -> None:
-    """Every `fuser-bench` line of a console block: the command, and its options."""
+    """Every `fuser-bench` line of the documents: the command, and its options."""
     documents = [*DOCUMENTS, *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
     for document in documents:
-        for block in blocks(document, "console"):
-            for line in re.findall(r"fuser-bench ([^#\n&]+)", block):
-                name, *given = line.split()
-                known = {each for option in cli.main.commands[name].params for each in option.opts}
-                unknown = {each for each in given if each.startswith("--")} - known
-                assert not unknown, f"{document}: {line}"
+        for line in _commands(document):
+            name, *given = line.split()
+            if name.startswith("-"):
+                continue
+            known = {each for option in cli.main.commands[name].params for each in option.opts}
+            unknown = {each for each in given if each.startswith("--")} - known - {"--help"}
+            assert not unknown, f"{document}: {line}"
+
+
+def test_files_of_other_languages_can_be_read() -> None:
+    """TOML names the groups that this package reads; YAML is a workflow with steps."""
+    documents = [*DOCUMENTS, *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+    found = [tomllib.loads(block) for each in documents for block in blocks(each, "toml")]
+    assert found
+    for each in found:
+        assert set(each["project"]["entry-points"]) <= {runners.ENTRY_POINTS, "fuser.backends"}
+    yaml = pytest.importorskip("yaml", reason="PyYAML, of Dask, is not installed")
+    (flow,) = [yaml.safe_load(block) for each in documents for block in blocks(each, "yaml")]
+    assert all({"uses", "run"} & set(step) for step in flow["jobs"]["gate"]["steps"])
 
 
 def test_the_table_of_switches_is_complete() -> None:

@@ -63,6 +63,19 @@ def test_examples_print_what_is_shown(page: Path, tmp_path: Path) -> None:
         fuser.clear_caches()
 
 
+def test_the_benchmark_for_pytest_runs(tmp_path: Path) -> None:
+    """The two files that the page shows; the table at the end has the speed-up."""
+    page = (DOCS / "how-to" / "benchmark-my-function.md").read_text(encoding="utf-8")
+    blocks = [block[2] for block in FENCE.finditer(page) if block[1] == "py"]
+    for name, text in zip(("conftest.py", "test_rms.py"), blocks, strict=True):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    printed = said(
+        "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path),
+    )  # fmt: skip
+    assert "1 passed" in printed
+    assert "speed-up" in printed
+
+
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_links_lead_somewhere(page: Path) -> None:
     """Relative links name files, and anchors headings, of the site."""
@@ -99,6 +112,7 @@ def test_the_reference_is_complete() -> None:
         own = " ".join(reasons.partition(f"## `{code}`")[2].partition("\n## ")[0].split())
         assert own.startswith(f"*{meaning[0].upper()}{meaning[1:]}.*"), code
         assert "**What helps:**" in own, code
+        assert "```py" in own or "No example: " in own, code
     for name in cli.main.commands:
         assert cli.main.commands[name].help, name
 
