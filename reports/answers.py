@@ -21,7 +21,7 @@ TERMS = (
         "the same compiler with one kernel for each operation: what is gained without fusing, by "
         "threads, memory that is used again, and better code"
     )),
-    ("fallback", "the fuser when it leaves everything to NumPy: what it costs to ask in vain"),
+    ("fallback", "the fuser when it leaves every operation to NumPy: what its calls cost"),
 )  # fmt: skip
 """Names of the ways to run a workload, in the order in which a reader meets them."""
 
@@ -63,12 +63,15 @@ def _how_much(rows: Sequence[Row], noise_log: float) -> Iterable[str]:
         if not some:
             continue
         whole = geometric_mean_ratio([row.log_ratios for row in some], noise_log=noise_log)
-        best = max(some, key=_speedup)
-        yield (
+        said = (
             f"{_of(size, some)}, fused functions are {_as_fast(whole, 'plain NumPy')}: the "
-            f"geometric mean of {len(some)} {_plural('workload', len(some))}. Most is gained by "
-            f"{best.cell.workload} ({ratio_text(_speedup(best))})."
+            f"geometric mean of {len(some)} {_plural('workload', len(some))}."
         )
+        sure = [row for row in some if row.verdict is Verdict.FASTER]
+        if sure:
+            best = max(sure, key=_speedup)
+            said += f" Most is gained by {best.cell.workload} ({ratio_text(_speedup(best))})."
+        yield said
 
 
 def _why(rows: Sequence[Row], noise_log: float) -> Iterable[str]:
@@ -140,6 +143,8 @@ def _as_fast(ratio: Estimate | None, other: str) -> str:
         interval = no_interval(ratio.processes)
     else:
         interval = f"95% interval {ratio.low:.3g} to {ratio.high:.3g}"
+        if ratio.low <= 1 <= ratio.high:
+            interval += ", which spans 1: no difference is shown"
     return f"{ratio.value:.3g} times as fast as {other} ({interval})"
 
 

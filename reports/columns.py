@@ -105,8 +105,6 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("call_s", "One call", "seconds"),
         Column("verdict", "Verdict", "verdict", "or why the row is left out"),
         Column("fusion_gain", "Fusion gains", "ratio", "unfused / fused"),
-        Column("bytes_per_second", "Least traffic", "rate", "least bytes / time"),
-        Column("copy_share", "Of copy", "percent", "share of the copy ceiling of this size"),
         Column("kernels", "Kernels", "count", "launched by one call"),
         Column("first_call_s", "First call", "seconds", "compilation included"),
         Column("calls_to_repay", "Repaid after", "repay", "calls, against eager"),
@@ -283,7 +281,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("rows", "Rows", "count"),
         Column("term", "Costs"),
         Column("cost_s", "Time", "tiny", "with two jackknife errors"),
-        Column("note", "That is"),
+        Column("note", "That is", "long"),
         Column("error", "Prediction error", "percent", "median, workloads left out of the fit"),
     ),
     "split": (

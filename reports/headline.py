@@ -14,6 +14,7 @@ from fuser.reports.record import Record
 from fuser.reports.statistics import no_interval
 
 NUMBER = "impossible number"
+NO_ROW = "no row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Card:
 
     def __str__(self) -> str:
         """All of it in one line, for a terminal."""
+        if self.value == NO_ROW:
+            return f"{self.what}: {self.rows} have a figure"
         if not self.interval:
             return f"{self.what}: {self.value}, {self.rows}; {self.second}"
         return f"{self.what}: {self.value} ({self.interval}), {self.rows}; {self.second}"
@@ -76,13 +79,13 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
             continue
         size = SIZE_TITLES[str(line.size)].lower()
         subject = str(line.variant).capitalize()
-        what = f"{subject} against eager, {size} sizes"
+        what = f"{subject} against eager (plain NumPy), {size} sizes"
         if line.baseline == "unfused":
             what = f"Fusing itself (unfused to {line.variant}), {size} sizes"
         cards.append(
             Card(
                 what,
-                "no row" if math.isnan(line.speedup) else ratio_text(line.speedup),
+                NO_ROW if math.isnan(line.speedup) else ratio_text(line.speedup),
                 "" if math.isnan(line.speedup)
                 else _interval(line.speedup_low, line.speedup_high, int(line.processes)),
                 f"{line.counted} of {line.rows} rows",

@@ -260,8 +260,7 @@ def _into(node: ast.expr, target: ast.expr) -> ast.expr:
     if isinstance(node, ast.Call) and _takes_out(node):
         node.keywords.append(ast.keyword("out", target))
         return node
-    text = ast.unparse(node)
-    raise NotExpressibleError(f"its last operation takes no out=: {text}")
+    raise NotExpressibleError(f"it ends in `{ast.unparse(node)}`, which takes no out=")
 
 
 def _takes_out(node: ast.Call) -> bool:
@@ -274,6 +273,6 @@ def _takes_out(node: ast.Call) -> bool:
 
 def _ufunc(operation: type[ast.AST], operands: list[ast.expr], target: ast.expr) -> ast.expr:
     if operation not in UFUNC_OF:
-        raise NotExpressibleError(f"its last operation takes no out=: {operation.__name__}")
+        raise NotExpressibleError(f"it ends in `{operation.__name__}`, which takes no out=")
     function = ast.Attribute(ast.Name("np", ast.Load()), UFUNC_OF[operation], ast.Load())
     return ast.Call(function, operands, [ast.keyword("out", target)])

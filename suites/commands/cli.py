@@ -198,9 +198,10 @@ def _split(text: str | None) -> list[str]:
 def _announcement(plan: Plan) -> str:
     """Return what is going to happen and about how long it takes."""
     present = [each.name for each in plan.variants if each.absent_reason is None]
+    cells, es = "s" * (len(plan.cells) != 1), "es" * (plan.worker_count() != 1)
     lines = [(
-        f"about {progress.clock_text(plan.estimate_s())} to measure {len(plan.cells)} cells x "
-        f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes"
+        f"about {progress.clock_text(plan.estimate_s())} to measure {len(plan.cells)} cell{cells} "
+        f"x {len(present)} variants ({', '.join(present)}) in {plan.worker_count()} process{es}"
     )]
     facts = describe_machine()
     load, cores = max(facts.load_average[:1], default=0.0), max(1, facts.cores_logical)

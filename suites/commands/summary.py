@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fuser.base.near import near_it
+from fuser.reports.labels import STATUS_LABELS
 from fuser.reports.record import Record, Run
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.saved_runs import RECORD
@@ -66,10 +67,11 @@ def finding_lines(record: Record) -> Iterator[str]:
         key = (each["status"], ", ".join(each["variants"]), each["reason"])
         cells.setdefault(key, []).append(each["cell"])
     for (status, variants, reason), names in cells.items():
+        words = STATUS_LABELS.get(status, status)
         if len(names) > MANY:
-            yield f"{status}: {len(names)} cells, {variants}: {reason}"
+            yield f"{words}: {len(names)} cells, {variants}: {reason}"
         else:
-            yield from (f"{status}: {name}, {variants}: {reason}" for name in names)
+            yield from (f"{words}: {name}, {variants}: {reason}" for name in names)
 
 
 def speedups(record: Record) -> list[dict[str, Any]]:
@@ -166,7 +168,9 @@ def print_summary(
         return
     rows = sum(found.values())
     ending = "" if record.finished else "; interrupted: what was measured is kept"
-    others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
+    others = ", ".join(
+        f"{count} {STATUS_LABELS.get(name, name)}" for name, count in found.items() if name != "ok"
+    )
     others = f"; {others}" if others else ""
     for text in weak:
         click.echo(f"weak figures: {text}")

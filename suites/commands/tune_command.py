@@ -50,7 +50,9 @@ def tune_command(
     ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool,
     constant: str, values: Sequence[str],
 ) -> None:  # fmt: skip
-    """Time every legal schedule of the kernels of IDS, or of a preset's rows.
+    """Find the fastest schedules for this machine.
+
+    Times every legal schedule of the kernels of IDS, or of a preset's rows.
 
     Regret is the time by the chosen schedule over that by the fastest one: 1 where the choice is
     the best. The fastest of many is so partly by chance; so it is timed again in processes that

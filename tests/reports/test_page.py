@@ -34,6 +34,10 @@ QUESTIONS = {
     "[s.getBoundingClientRect().width, s.querySelectorAll('path, use').length])",
     "tables": "Object.fromEntries([...document.querySelectorAll('table')].map((t) => "
     "[t.dataset.name, t.tBodies[0].rows.length]))",
+    "cut_tables": "[...document.querySelectorAll('table')].filter((t) => {"
+    " const d = t.closest('details'); const open = d?.open; if (d) d.open = true;"
+    " const cut = t.getBoundingClientRect().width > t.parentElement.clientWidth + 1;"
+    " if (d) d.open = open; return cut; }).map((t) => t.dataset.name)",
     "overflow": "document.documentElement.scrollWidth - document.documentElement.clientWidth",
     "least_text": "Math.min(...[...document.querySelectorAll('figure svg text')].map((t) => "
     "t.getBoundingClientRect().height).filter((h) => h > 0))",
@@ -110,6 +114,7 @@ def test_every_table_is_there(shown: dict[str, Any]) -> None:
     }  # fmt: skip
     assert {chart.table for chart in CHARTS} | alone == set(tables)
     assert all(count > 0 for count in tables.values())
+    assert shown["results"]["cut_tables"] == []
     assert shown["results"]["overflow"] == 0
 
 

@@ -71,7 +71,7 @@ def test_results_go_into_the_buffers(function: Any, kind: type[runners.Runner]) 
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"), [(_name, "takes no out=: total"), (_where, "np.where")]
+    ("function", "reason"), [(_name, "`total`, which takes no out="), (_where, "np.where")]
 )
 def test_where_no_out_is_possible_it_is_said(function: Any, reason: str) -> None:
     """A returned name and a function without `out=`: the row is not run."""

@@ -144,7 +144,7 @@ def test_a_wrong_result_is_exit_code_4(tmp_path: Path) -> None:
         "run", "axpy-float32-64", "--variants", variants, "--output", str(tmp_path), *FAST
     )
     assert done.exit_code == ExitCode.WRONG
-    assert "wrong: axpy-float32-64, wrong: before timing" in done.stdout
+    assert "wrong result: axpy-float32-64, wrong: before timing" in done.stdout
 
 
 def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_findings_of_one_reason_are_one_line(capsys: pytest.CaptureFixture[str])
         ("late", ["eager", "fused"], "it never ends"), ("a-float32-1", ["fused"], "no")
     ]
     summary.print_summary(record, Path("run"), None, False)
-    assert "  not_run: late, eager, fused: it never ends\n" in capsys.readouterr().out
+    assert "  not run: late, eager, fused: it never ends\n" in capsys.readouterr().out
 
 
 def test_a_broken_record_is_a_usage_error(tmp_path: Path) -> None:
