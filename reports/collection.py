@@ -49,8 +49,6 @@ TABLES = {
     "accuracy": tables.accuracy_table,
     "noise": tables.noise_table,
     "samples": tables.samples_table,
-    "proofs": tables.proofs_table,
-    "coverage": tables.coverage_table,
 }
 """Name -> the function of an `Analysis` that makes the table."""
 

@@ -297,22 +297,6 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("predicted_s", "Fused, predicted", "seconds"),
         Column("place", "Working set"),
     ),
-    "coverage": (
-        Column("operation", "Operation", "code"),
-        Column("dtype", "Dtype"),
-        Column("layout", "Layout"),
-        Column("proof", "Held to account"),
-        Column("workloads", "Workloads", "count"),
-        Column("by", "By"),
-    ),
-    "proofs": (
-        Column("operation", "Operation", "code"),
-        Column("timed", "Timed", "count", "cells: dtype and layout"),
-        Column("verified", "Verified only", "count"),
-        Column("never", "Never", "count"),
-        Column("dtypes_timed", "Dtypes timed"),
-        Column("layouts_timed", "Layouts timed"),
-    ),
     "samples": (
         CELL,
         VARIANT,

@@ -39,7 +39,6 @@ CallPath = Literal["native", "python", "fallback", "gpu"]
 Method = Literal["ablation", "stamps"]
 CacheState = Literal["cold", "disk cache"]
 CrossingKind = Literal["stored", "read-again", "graph-break"]
-Proof = Literal["timed", "verified", "never"]
 
 
 class RecordError(ValueError):
@@ -134,17 +133,6 @@ class FirstCall:
     state: CacheState
     seconds: Sequence[float]  # one a repetition
     stages_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageCell:
-    """How one operation at one dtype and layout is held to account."""
-
-    operation: str
-    dtype: str
-    layout: str
-    proof: Proof
-    by: Sequence[str] = ()  # workloads that time it, or the test that verifies it
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +286,6 @@ class Record:
     arithmetic: Sequence[Arithmetic] = ()
     anatomy: Sequence[Anatomy] = ()
     first_calls: Sequence[FirstCall] = ()
-    coverage: Sequence[CoverageCell] = ()
     texts: Mapping[str, str] = field(default_factory=dict)  # key -> text, shared by many runs
     notes: Sequence[str] = ()
     schema: int = SCHEMA_VERSION

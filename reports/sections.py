@@ -63,8 +63,6 @@ TABLE_TITLES = {
     "repay": "Calls that repay the first",
     "model": "What a launch, a byte and an operation cost, fitted on this run",
     "split": "What fusing saves, split by the model",
-    "proofs": "Coverage of each operation",
-    "coverage": "The coverage map, cell by cell",
     "accuracy": "Largest errors",
     "noise": "Eager against itself",
     "compare_times": "Change in time of every row that both runs have",

@@ -41,8 +41,6 @@ SUMMARY_SIZES = ("S", "M", "L")
 
 SIZE_ORDER = (*SUMMARY_SIZES, "sweep")
 MOST_EXTREMES = 5
-MOST_NAMES = 4
-"""Workloads that the coverage map names for an operation."""
 PAIRS = (("eager", "eager_into"), ("fused", "fused_into"))
 """A variant, and the same one writing into a given array."""
 
@@ -643,37 +641,6 @@ def _deviation(times: Vector) -> float:
 def reproduce_command(analysis: Analysis, cell: Cell) -> str:
     """Spell the command that measures one cell again with the same inputs."""
     return f"fuser-bench run {cell.id} --seed {analysis.record.seed}"
-
-
-def coverage_table(analysis: Analysis) -> pd.DataFrame:
-    """List every cell of the coverage map, in the order of the operator table.
-
-    Returns:
-        `proof` is timed (a workload of this run uses it), verified (a test of the whole operator
-        table compares it with NumPy) or never; `by` names who does, at most four.
-    """
-    names = ["operation", "dtype", "layout", "proof", "by"]
-    table = pd.DataFrame(list(analysis.record.coverage), columns=names)
-    table.insert(4, "workloads", table["by"].map(len).where(table["proof"] == "timed"))
-    return table.assign(by=table["by"].map(_names))
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def proofs_table(analysis: Analysis) -> pd.DataFrame:
-    """Count the cells of each operation by their proof: the map in one line an operation."""
-    lines = []
-    for operation, group in coverage_table(analysis).groupby("operation", sort=False):
-        timed, counts = group[group["proof"] == "timed"], group["proof"].value_counts()
-        lines.append((
-            operation, *(counts.get(proof, 0) for proof in ("timed", "verified", "never")),
-            *(", ".join(timed[name].unique()) for name in ("dtype", "layout")),
-        ))  # fmt: skip
-    names = ["operation", "timed", "verified", "never", "dtypes_timed", "layouts_timed"]
-    return pd.DataFrame(lines, columns=names)
 
 
 def times_table(comparison: Comparison | None) -> pd.DataFrame:

@@ -156,9 +156,8 @@ def work(job: Job, emit: Emit, position: Position, turn: Turn = at_once) -> None
     if job.experiments and job.scaling_variant is not None:
         position.mark(-1, NOBODY)
         emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})
-        timed = [(plan.workload, plan.dtype) for _, plan in job.cells]
         runner = used[job.scaling_variant]
-        for event in experiments.measure(job.process, machine.usable_cores(), runner, timed):
+        for event in experiments.measure(job.process, machine.usable_cores(), runner):
             emit(event)
 
 

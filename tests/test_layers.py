@@ -71,7 +71,7 @@ LAYERS = {
         plans: pace plan presets rounds
         checks: cell_state checks.*
         measuring: preparing checks.checked_samples measuring
-        probes: coverage probes.*
+        probes: probes.*
         workers: other_checkout worker cold_processes
         engine: progress inconclusive collect engine local
         saved runs: commands.exit_codes commands.saved_runs

@@ -12,7 +12,6 @@ from fuser.reports.plots import (
     figure_bandwidth,
     figure_compare,
     figure_compile,
-    figure_coverage,
     figure_first_calls,
     figure_heatmap,
     figure_memory,
@@ -219,16 +218,6 @@ CHARTS: Sequence[Chart] = (
         "the size where it comes nearest to what is admitted; the table has every size.",
         "accuracy",
         figure_accuracy.draw_accuracy,
-    ),
-    Chart(
-        "coverage",
-        "evidence",
-        "Which operations are timed, which only verified, and which never?",
-        "One panel a layout of the operand. Timed: a workload of this run uses it. Verified: a "
-        "test compares it with NumPy on every edge value. Inside: an operand that the same "
-        "kernel computed. A narrow window has no panel for layouts that nothing proves.",
-        "proofs",
-        figure_coverage.draw,
     ),
     Chart(
         "noise",

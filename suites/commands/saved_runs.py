@@ -27,7 +27,7 @@ NEAREST = 3
 """Saved runs that are named where the one asked for is not there."""
 OPTIONAL = (
     "notes", "ceilings", "compile_scaling", "call_overhead", "arithmetic", "anatomy",
-    "first_calls", "coverage", "texts", "settings", "packages", "command",
+    "first_calls", "texts", "settings", "packages", "command",
 )
 
 

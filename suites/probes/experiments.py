@@ -1,17 +1,15 @@
-"""Measurements beside the workloads: where a call's time goes, first calls, arithmetic, coverage.
+"""Measurements beside the workloads: where a call's time goes, first calls, arithmetic.
 
 Each worker process makes them once, after its rows, so that their spread over processes is known.
 What fails is a note: an hour's rows are not lost for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fuser.suites import coverage
 from fuser.suites.measuring import Event
 from fuser.suites.probes import anatomy, arithmetic, first_calls
-from fuser.suites.registry import resolve, workloads
+from fuser.suites.registry import workloads
 from fuser.suites.runners import Runner
 
 SAMPLES = 5
@@ -19,16 +17,13 @@ TRACED = "gelu_bias"
 """The workload whose first and second call the trace file shows."""
 
 
-def measure(
-    process: int, threads: int, runner: Runner, timed: Sequence[tuple[str, str]]
-) -> Iterator[Event]:
+def measure(process: int, threads: int, runner: Runner) -> Iterator[Event]:
     """Yield the findings as events.
 
     Args:
         process: the worker's number; what does not vary is found by the first alone.
         threads: of this machine.
         runner: that of the fused variant.
-        timed: names of the workloads of the run, with their dtypes.
     """
     experiments: list[tuple[str, Callable[[], Iterable[dict[str, Any]]]]] = [
         ("anatomy", anatomy.measure),
@@ -36,19 +31,13 @@ def measure(
         ("arithmetic", lambda: arithmetic.measure(threads, process, SAMPLES)),
     ]
     if process == 0:
-        experiments += [("coverage", lambda: covered(timed)), ("trace", traced)]
+        experiments.append(("trace", traced))
     for name, function in experiments:
         try:
             for finding in function():
                 yield {"event": name, **finding}
         except Exception as error:  # noqa: BLE001  (see above: whatever it is, the rows stay)
             yield {"event": "note", "text": f"{name}: {type(error).__name__}: {error}"}
-
-
-def covered(timed: Sequence[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield the coverage map of a run."""
-    pairs = [(resolve(name), dtype) for name, dtype in dict.fromkeys(timed)]
-    yield {"cells": [asdict(each) for each in coverage.cells(pairs)]}
 
 
 def traced() -> Iterator[dict[str, Any]]:

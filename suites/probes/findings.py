@@ -3,22 +3,19 @@
 from collections import defaultdict
 from typing import Any, ClassVar
 
-from fuser.reports.record import Anatomy, Arithmetic, CoverageCell, FirstCall
+from fuser.reports.record import Anatomy, Arithmetic, FirstCall
 
 
 class Findings:
     """Everything found so far, one number a process in each list."""
 
-    NAMES: ClassVar[frozenset[str]] = frozenset(
-        {"anatomy", "first_calls", "arithmetic", "coverage"}
-    )
+    NAMES: ClassVar[frozenset[str]] = frozenset({"anatomy", "first_calls", "arithmetic"})
     """The events it takes in."""
 
     def __init__(self) -> None:
         self._anatomy: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
         self._first: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
         self._arithmetic: list[Arithmetic] = []
-        self._coverage: list[CoverageCell] = []
 
     def add(self, event: dict[str, Any]) -> None:
         """Take in one event of one process."""
@@ -30,8 +27,6 @@ class Findings:
             self._first[event["workload"], event["state"]].append(event)
         elif name == "arithmetic":
             self._arithmetic.append(Arithmetic(**{k: v for k, v in event.items() if k != "event"}))
-        elif name == "coverage":
-            self._coverage = [CoverageCell(**each) for each in event["cells"]]
 
     def fields(self) -> dict[str, Any]:
         """Return the record's fields."""
@@ -52,7 +47,6 @@ class Findings:
                 for found in self._first.values()
             ],
             "arithmetic": list(self._arithmetic),
-            "coverage": list(self._coverage),
         }
 
 

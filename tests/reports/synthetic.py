@@ -18,7 +18,6 @@ from fuser.reports.record import (
     Ceiling,
     Cell,
     CompileScaling,
-    CoverageCell,
     FirstCall,
     Ledger,
     Machine,
@@ -230,7 +229,7 @@ def boundaries(workload: Workload, elements: int) -> list[Boundary]:
 
 
 def experiments(processes: int) -> dict[str, object]:
-    """What the experiments of a run find: calls taken apart, first calls, arithmetic, coverage."""
+    """What the experiments of a run find: calls taken apart, first calls, arithmetic."""
     native = {"interpreter and entry": 2e-8, "checks and launch": 3e-8, "kernel": 5e-9}
     python = {"arguments": 3e-6, "lookup and guards": 6e-6, "launch": 9e-6, "clock readings": 1e-6}
     cold = {"trace": 8e-4, "emit": 7e-4, "llvm": 6e-3, "load": 3e-4, "rest": 1e-4}
@@ -257,15 +256,6 @@ def experiments(processes: int) -> dict[str, object]:
             FirstCall("gelu_bias", state, [sum(stages.values())] * len(each), spread(stages))  # type: ignore[arg-type]
             for state, stages in (
                 ("cold", cold), ("disk cache", {**cold, "llvm": 0.0, "load": 5e-4}),
-            )
-        ],
-        "coverage": [
-            CoverageCell(operation, dtype, layout, proof, ["axpy"] if proof == "timed" else [])  # type: ignore[arg-type]
-            for operation in ("add", "multiply", "exp")
-            for dtype in ("float32", "float64")
-            for layout, proof in (
-                ("contiguous", "timed" if dtype == "float32" else "verified"),
-                ("strided", "verified"), ("broadcast", "never"),
             )
         ],
         "texts": {
@@ -364,5 +354,5 @@ def empty() -> Record:
     """Make the record of a run that was interrupted before it measured anything."""
     return replace(
         record(), finished=False, cells=(), ceilings=(), compile_scaling=(), notes=(), variants=(),
-        arithmetic=(), anatomy=(), first_calls=(), coverage=(), texts={},
+        arithmetic=(), anatomy=(), first_calls=(), texts={},
     )

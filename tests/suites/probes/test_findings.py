@@ -26,4 +26,3 @@ def test_processes_are_gathered_by_subject_and_path() -> None:
     (first,) = fields["first_calls"]
     assert (first.seconds, first.stages_s) == ([3.0, 4.0], {"trace": [0.5, 0.5]})
     assert fields["arithmetic"][0].operations == 8
-    assert fields["coverage"] == []
