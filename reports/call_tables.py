@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from fuser.reports.analysis import Analysis, Row
+from fuser.reports.break_even import calls_to_repay
 from fuser.reports.record import Anatomy
-from fuser.reports.scaling import calls_to_repay
 from fuser.reports.statistics import (
     LEAST_PROCESSES,
     reported_interval,

@@ -40,7 +40,6 @@ TABLES = {
     "anatomy": call_tables.anatomy_table,
     "break_even": tables.break_even_table,
     "compile": tables.compile_table,
-    "compile_scaling": tables.scaling_table,
     "first_calls": call_tables.first_calls_table,
     "phases": call_tables.phases_table,
     "repay": call_tables.repay_table,

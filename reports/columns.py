@@ -169,11 +169,6 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("crossing_elements", "Overtakes eager at", "elements", "elements"),
         Column("note", "Note", "long"),
     ),
-    "compile_scaling": (
-        Column("stage", "Stage"),
-        Column("operations", "Operations", "count"),
-        Column("compile_s", "Compile time", "seconds", "fastest to slowest repetition"),
-    ),
     "accuracy": (
         WORKLOAD,
         DTYPE,

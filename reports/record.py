@@ -255,15 +255,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class CompileScaling:
-    """Compile time of one stage for a generated graph of `operations` nodes."""
-
-    operations: int
-    stage: str
-    seconds: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """Everything one run of the harness measured."""
 
@@ -281,7 +272,6 @@ class Record:
     ceilings: Sequence[Ceiling] = ()
     variants: Sequence[Variant] = ()
     cells: Sequence[Cell] = ()
-    compile_scaling: Sequence[CompileScaling] = ()
     call_overhead: Mapping[str, Any] | None = None
     arithmetic: Sequence[Arithmetic] = ()
     anatomy: Sequence[Anatomy] = ()

@@ -56,7 +56,6 @@ TABLE_TITLES = {
     "ceilings": "Memory speed of this machine, measured in this run",
     "break_even": "Cost of a call, and the size at which a variant overtakes eager",
     "compile": "First call by stages",
-    "compile_scaling": "Compile time by stage and graph size",
     "anatomy": "The parts of a call, their sum, and the whole",
     "first_calls": "First calls, cold and with machine code on disk",
     "phases": "The phases of one first call",

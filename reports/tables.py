@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from fuser.reports.analysis import Analysis, Row, least_bytes, working_set_bytes
+from fuser.reports.break_even import calls_to_repay, crossing_size
 from fuser.reports.ceilings import Speed, ceiling_for
 from fuser.reports.comparison import Comparison
 from fuser.reports.labels import is_expected
 from fuser.reports.record import Cell
-from fuser.reports.scaling import Growth, calls_to_repay, crossing_size, growth_exponent
 from fuser.reports.statistics import (
     Estimate,
     block_seconds,
@@ -563,30 +563,6 @@ def compile_table(analysis: Analysis) -> pd.DataFrame:
         ))  # fmt: skip
     names = with_ends((*IDENTITY, "variant", "first_call_s"), ("first_call_s",))
     return pd.DataFrame(lines, columns=[*names, *(f"{stage}_s" for stage in stages), "other_s"])
-
-
-def scaling_table(analysis: Analysis) -> pd.DataFrame:
-    """Give compile time against operations: median seconds for each stage and graph size."""
-    columns = ["stage", "operations", "compile_s", "compile_s_low", "compile_s_high"]
-    lines = [
-        (each.stage, each.operations, middle(each.seconds), *reported_range(each.seconds))
-        for each in analysis.record.compile_scaling
-        if each.seconds and each.operations > 0
-    ]
-    return pd.DataFrame(lines, columns=columns).sort_values(
-        ["stage", "operations"], kind="stable", ignore_index=True
-    )
-
-
-def fitted_growth(scaling: pd.DataFrame) -> dict[str, Growth]:
-    """Fit the exponent of each stage of `scaling_table`; stages without a fit are not in it."""
-    fits = {}
-    for stage, group in scaling.groupby("stage", sort=False):
-        positive = group[group["compile_s"] > 0]
-        fit = growth_exponent(list(positive["operations"]), list(positive["compile_s"]))
-        if fit is not None:
-            fits[str(stage)] = fit
-    return fits
 
 
 def accuracy_table(analysis: Analysis) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from fuser.reports.record import (
     Boundary,
     Ceiling,
     Cell,
-    CompileScaling,
     Ledger,
     MachineLoad,
     Run,
@@ -61,7 +60,6 @@ class Collector:
         self.cell_facts: dict[int, Event] = {}
         self.loads: dict[int, list[MachineLoad]] = defaultdict(list)
         self.ceilings: list[Ceiling] = []
-        self.scaling: dict[tuple[int, str], list[float]] = defaultdict(list)
         self.overhead: dict[str, Any] | None = None
         self.texts: dict[str, str] = {}
         self.experiments = Findings()
@@ -150,13 +148,6 @@ class Collector:
     def _add_ceiling(self, process: int, event: Event) -> None:
         self.ceilings.append(Ceiling(**{k: v for k, v in event.items() if k != "event"}))
 
-    def _add_scaling(self, process: int, event: Event) -> None:
-        if "note" in event:
-            if event["note"] not in self.notes:
-                self.notes.append(event["note"])
-            return
-        self.scaling[event["operations"], event["stage"]].append(event["seconds"])
-
     def _add_overhead(self, process: int, event: Event) -> None:
         if self.overhead is None:
             self.overhead = {"clock_resolution_s": [], "empty_python_call_s": []}
@@ -180,13 +171,6 @@ class Collector:
         return [
             Variant(each.name, cast(Any, each.kind), each.description, each.absent_reason)
             for each in self.plan.variants
-        ]
-
-    def compile_scaling(self) -> list[CompileScaling]:
-        """Return compile time by length, as the record has it."""
-        return [
-            CompileScaling(operations, stage, seconds)
-            for (operations, stage), seconds in self.scaling.items()
         ]
 
     def cells(self) -> list[Cell]:

@@ -224,11 +224,10 @@ def _only(plan: Plan, selected: set[tuple[str, str]]) -> Plan:
     cells = [cell for cell in plan.cells if any(cell.id == each for each, _ in selected)]
     variants = [each for each in plan.variants if any(each.name == name for _, name in selected)]
     whole = len(selected) == len(pairs_of(plan))
-    # memory speed and compile time by length belong to a whole run, not to a chosen row
+    # memory speed belongs to a whole run, not to a chosen row
     return replace(
         plan, cells=cells, variants=variants, selected=frozenset(selected),
         preset=plan.preset if whole else "custom", ceilings=whole,
-        scaling=plan.scaling if whole else (),
     )
 
 

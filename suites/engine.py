@@ -124,9 +124,8 @@ class Engine:
             packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
             ceilings=[*(() if earlier is None else earlier.ceilings), *self.collector.ceilings],
             variants=self.collector.variants(),
-            cells=cells, compile_scaling=self.collector.compile_scaling(),
-            call_overhead=self.collector.call_overhead(), **self.collector.experiments.fields(),
-            texts=dict(self.collector.texts),
+            cells=cells, call_overhead=self.collector.call_overhead(),
+            **self.collector.experiments.fields(), texts=dict(self.collector.texts),
             notes=list(dict.fromkeys(notes)),
         )
 
@@ -353,9 +352,7 @@ class Engine:
             rows=[rows for rows in wanted.values() if rows],
             variants={index: spec for index, spec in variants.items() if index in used},
             ceilings=plan.ceilings and first and self.only is None,
-            scaling=plan.scaling if fused and self.only is None else (),
-            scaling_variant=fused[0] if fused else None,
-            experiments=plan.experiments and self.only is None,
+            experiments=fused[0] if fused and plan.experiments and self.only is None else None,
             keep_texts=plan.keep_texts and process == 0, reuse_compiled=plan.reuse_compiled,
             checkout=group[0].checkout,
         )

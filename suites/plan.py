@@ -22,7 +22,6 @@ QUICK_BUDGET_S = 200.0
 # For the estimate of a run's length only; from runs on a machine with two cores.
 PROCESS_START_S = 1.0
 CEILINGS_S = 2.5
-SCALING_S = 0.001  # an operation
 REFERENCES = 3  # evaluations in float64: before, during and after timing
 CHECKED_S = 2e-8  # an element of a result compared three times
 MADE_S = 4e-9  # an element of an argument or result written and looked through
@@ -84,7 +83,6 @@ class Plan:
     most_blocks: int = 30
     least_blocks: int = 2
     ceilings: bool = True
-    scaling: Sequence[int] = ()
     experiments: bool = False
     memory_bytes: int = 1 << 30
     stall_s: float = 120.0  # a worker that says nothing for so long is stopped
@@ -153,8 +151,6 @@ class Plan:
     ) -> tuple[float, float]:
         """Return one process's least and most seconds; the first group's measure ceilings."""
         fixed_s = PROCESS_START_S + (CEILINGS_S if self.ceilings and first else 0.0)
-        if any(each.kind == "fused" for each in group):
-            fixed_s += SCALING_S * sum(self.scaling)
         block_s = 0.0
         for cell in self.cells:
             wanted = [

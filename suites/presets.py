@@ -24,7 +24,6 @@ WHOLE_RUNS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "quick": {"most_processes": 6},  # at most four minutes with the report
     "full": {"processes": 5, "most_processes": 10, "budget_s": 3600.0},
 })
-SCALING_OPERATIONS = (10, 40, 160, 640)
 
 POINTWISE = (
     "axpy", "multiply_add_pairs", "polynomial", "add_ten_times", "shifted_powers", "hypotenuse",
@@ -158,7 +157,7 @@ def plan_of(preset: str, checkout: str = "", **changes: Any) -> Plan:
         return table_plan(preset, checkout, **changes)
     settings: dict[str, Any] = {
         "cells": full_cells() if preset == "full" else quick_cells(), "preset": preset,
-        "variants": variants_for(), "scaling": SCALING_OPERATIONS, "experiments": True,
+        "variants": variants_for(), "experiments": True,
         **WHOLE_RUNS[preset], **changes,
     }  # fmt: skip
     if checkout:

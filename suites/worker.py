@@ -19,7 +19,7 @@ from fuser.suites import runners
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
 from fuser.suites.preparing import NOBODY, Turn, at_once
-from fuser.suites.probes import anchors, ceilings, experiments, machine, scaling
+from fuser.suites.probes import anchors, ceilings, experiments, machine
 from fuser.suites.registry import resolve
 from fuser.suites.sampling import call_overhead
 
@@ -40,9 +40,7 @@ class Job:
     rows: Sequence[Sequence[int]]
     variants: Mapping[int, str]
     ceilings: bool
-    scaling: Sequence[int]
-    scaling_variant: int | None
-    experiments: bool = False
+    experiments: int | None = None  # the variant that they are made with
     keep_texts: bool = False
     reuse_compiled: bool = False
     checkout: str = ""  # folder of another checkout, whose fuser is measured
@@ -141,11 +139,6 @@ def work(job: Job, emit: Emit, position: Position, turn: Turn = at_once) -> None
         fused = any(each.kind == "fused" for each in used.values())
         for ceiling in ceilings.measure(sizes, cores, job.process, CEILING_SAMPLES, fused):
             emit({"event": "ceiling", **ceiling})
-    if job.scaling and job.scaling_variant is not None:
-        emit({"event": "progress", "text": "compile time by length", "fraction": 0.0})
-        position.mark(-1, job.scaling_variant)
-        for finding in scaling.measure(used[job.scaling_variant], job.scaling):
-            emit({"event": "scaling", **finding})
     cells = [
         (index, plan, resolve(plan.workload), rows)
         for (index, plan), rows in zip(job.cells, job.rows, strict=True)
@@ -153,10 +146,10 @@ def work(job: Job, emit: Emit, position: Position, turn: Turn = at_once) -> None
     Measurement(cells, used, job.limits, emit, position.mark, turn).run()
     if job.ceilings:
         emit({"event": "anchors", **anchors.measure()})
-    if job.experiments and job.scaling_variant is not None:
+    if job.experiments is not None:
         position.mark(-1, NOBODY)
         emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})
-        runner = used[job.scaling_variant]
+        runner = used[job.experiments]
         for event in experiments.measure(job.process, machine.usable_cores(), runner):
             emit(event)
 

@@ -80,7 +80,7 @@ LAYERS = {
     """,
     "fuser.reports": """
         record: plain record
-        statistics: statistics verdicts ceilings scaling labels plots.style plots.marks
+        statistics: statistics verdicts ceilings break_even labels plots.style plots.marks
         analysis: analysis device
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables
             chunks comparison_output side_by_side whole_programs collection

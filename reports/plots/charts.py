@@ -141,7 +141,7 @@ CHARTS: Sequence[Chart] = (
         "arrays' layout and emitted as text; LLVM parses that and makes machine code (llvm). "
         "Disk: the cache is asked and filled; compile: the rest of compiling.",
         "compile",
-        figure_compile.draw_stages,
+        figure_compile.draw,
     ),
     Chart(
         "first_calls",
@@ -188,16 +188,6 @@ CHARTS: Sequence[Chart] = (
         "On the line the model is right; in the grey band it is within a factor of two.",
         "split",
         figure_model.draw_prediction,
-    ),
-    Chart(
-        "compile_scaling",
-        "overhead",
-        "Does compile time stay linear as the graph grows?",
-        "An exponent of 1 is linear. It is fitted on the upper half of the sizes (dashed), with "
-        "its 95% interval where there are enough of them. Shaded: fastest to slowest repetition. "
-        "The stages that take longest at the largest size; the table has all.",
-        "compile_scaling",
-        figure_compile.draw_scaling,
     ),
     Chart(
         "compare",

@@ -1,11 +1,9 @@
-"""The figures of compile time: the first call by stages, and growth with the graph."""
+"""The figure of compile time: the first call by stages."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
@@ -15,15 +13,11 @@ from fuser.reports.plots.style import (
     MUTED,
     PAPER,
     Layout,
-    count_text,
     figure_of,
-    log_ticks,
     panels,
     seconds_text,
     text_box,
 )
-from fuser.reports.scaling import Growth
-from fuser.reports.tables import fitted_growth
 
 STAGE_COLORS = {
     "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",
@@ -35,7 +29,6 @@ STAGE_HATCHES = {"bind": "xxxx", "emit": "....", "compile": "////", "disk": "\\\
 SHORTER, OTHER = "shorter stages", "the rest, with the run itself"
 GREYS = {SHORTER: "#bdbdbd", OTHER: "#8c8c8c"}
 MOST_BARS = len(STAGE_COLORS)
-MOST_LINES = 7
 REST = ("rest_s", "other_s")
 """Columns of the compile table that name no stage."""
 
@@ -94,7 +87,7 @@ def smallest_fused(collection: Collection) -> pd.DataFrame:
     return first.sort_values("first_call_s", ascending=False, kind="stable")
 
 
-def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
+def draw(collection: Collection, layout: Layout) -> Figure | None:
     """Draw the first call as a stacked bar a workload; None where none was recorded."""
     rows = smallest_fused(collection)
     if not len(rows):
@@ -126,53 +119,3 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xlabel("first call, milliseconds (left is sooner)")
     above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 7)
     return figure_of(axes)
-
-
-def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
-    """Draw compile time against operations with fitted exponents; None where not measured."""
-    table = collection.tables["compile_scaling"]
-    if not len(table):
-        return None
-    fits = fitted_growth(table)
-    last = table[table["operations"] == table["operations"].max()]
-    longest = last.sort_values("compile_s", ascending=False, kind="stable")["stage"]
-    table = table[table["stage"].isin(longest.iloc[:MOST_LINES])]
-    axes = panels(layout, 1, 4.6 if layout.is_narrow else 3.8)[0]
-    axes.set(xscale="log", yscale="log")
-    stages = [str(each) for each in table["stage"].unique()]
-    for index, (stage, group) in enumerate(table.groupby("stage", sort=False)):
-        color = stage_colors(stages)[index]
-        fit = fits.get(str(stage))
-        axes.plot(
-            group["operations"], group["compile_s"], color=color, linewidth=1.6,
-            marker="osD^vP"[index % 6], markersize=5, label=f"{stage}{_exponent(fit)}",
-        )  # fmt: skip
-        axes.fill_between(
-            group["operations"], group["compile_s_low"], group["compile_s_high"],
-            color=color, alpha=0.25, linewidth=0,
-        )  # fmt: skip
-        if fit is not None:
-            _fit_line(axes, group, fit)
-    log_ticks(axes.xaxis, count_text)
-    log_ticks(axes.yaxis, seconds_text)
-    axes.set_xlabel("operations in the graph (log)")
-    axes.set_ylabel("compile time (log)")
-    above(figure_of(axes), axes.get_legend_handles_labels()[0], 1 if layout.is_narrow else 4)
-    return figure_of(axes)
-
-
-def _exponent(fit: Growth | None) -> str:
-    """Spell a fit as `: n^0.90 [0.88, 0.92]`."""
-    if fit is None:
-        return ""
-    if fit.low is None or fit.high is None:
-        return f": n^{fit.exponent:.2f}"
-    return f": n^{fit.exponent:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
-
-
-def _fit_line(axes: Axes, group: pd.DataFrame, fit: Growth) -> None:
-    """Draw the fitted power law over the sizes it was fitted on."""
-    low, high = float(group["operations"].min()), float(group["operations"].max())
-    ends = [math.sqrt(low * high), high]
-    times = [math.exp(fit.intercept) * end**fit.exponent for end in ends]
-    axes.plot(ends, times, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)

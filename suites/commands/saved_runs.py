@@ -26,8 +26,8 @@ REJECTED = "record.rejected.json"
 NEAREST = 3
 """Saved runs that are named where the one asked for is not there."""
 OPTIONAL = (
-    "notes", "ceilings", "compile_scaling", "call_overhead", "arithmetic", "anatomy",
-    "first_calls", "texts", "settings", "packages", "command",
+    "notes", "ceilings", "call_overhead", "arithmetic", "anatomy", "first_calls", "texts",
+    "settings", "packages", "command",
 )
 
 

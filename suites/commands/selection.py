@@ -119,7 +119,7 @@ def restrict(
             )
     if axes:
         cells = unique(each for cell in cells for each in _with_axes(cell, axes))
-    return replace(plan, cells=cells, preset="custom", scaling=())
+    return replace(plan, cells=cells, preset="custom")
 
 
 def _of_plan(plan: Plan, identifier: str) -> list[CellPlan]:

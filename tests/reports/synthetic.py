@@ -17,7 +17,6 @@ from fuser.reports.record import (
     Boundary,
     Ceiling,
     Cell,
-    CompileScaling,
     FirstCall,
     Ledger,
     Machine,
@@ -300,13 +299,6 @@ def record(
     for workload in [each for each in workloads if each.name in ("axpy", "gelu_bias", "silu_mul")]:
         for elements in (1, 64, 1 << 10, 1 << 15, 1 << 19, 1 << 22):
             made.append(cell(workload, elements, "sweep", generator, processes, blocks, noise))
-    scaling = [
-        CompileScaling(operations, stage, [base * share * operations**power] * processes)
-        for operations in (1, 4, 16, 64, 256, 1024, 4096)
-        for stage, base, share, power in (
-            ("llvm", 3e-4, 1.0, 0.9), ("emit", 1e-4, 0.7, 1.0), ("trace", 4e-5, 1.0, 1.02),
-        )
-    ]  # fmt: skip
     return Record(
         run_id="20261120T090000Z-5a17ed",
         created_utc="2026-11-20T09:00:00Z",
@@ -325,7 +317,6 @@ def record(
         ceilings=ceilings(generator, processes),
         variants=VARIANTS,
         cells=made,
-        compile_scaling=scaling,
         notes=["Synthetic record for tests of the reports."],
         **experiments(processes),  # type: ignore[arg-type]
     )  # fmt: skip
@@ -353,6 +344,6 @@ def _scaled(given: Samples, factor: float) -> Samples:
 def empty() -> Record:
     """Make the record of a run that was interrupted before it measured anything."""
     return replace(
-        record(), finished=False, cells=(), ceilings=(), compile_scaling=(), notes=(), variants=(),
+        record(), finished=False, cells=(), ceilings=(), notes=(), variants=(),
         arithmetic=(), anatomy=(), first_calls=(), texts={},
     )

@@ -311,13 +311,6 @@ def test_compile_stages_and_the_rest_add_up(quiet: Analysis) -> None:
     assert set(table["variant"]) == {"fused", "unfused"}
 
 
-def test_growth_is_fitted_by_stage(quiet: Analysis) -> None:
-    """The exponents that were put in."""
-    fits = tables.fitted_growth(tables.scaling_table(quiet))
-    assert fits["llvm"].exponent == pytest.approx(0.9)
-    assert fits["emit"].exponent == pytest.approx(1.0)
-
-
 def test_noise_has_a_row_for_each_pair(quiet: Analysis) -> None:
     """A/A ratios near 1, and a floor to match."""
     table = tables.noise_table(quiet)

@@ -188,16 +188,14 @@ def test_only_the_selected_pairs_are_measured() -> None:
     assert found == selected
 
 
-def test_ceilings_overhead_and_compile_scaling_are_recorded() -> None:
-    """Copy, triad and read inside and beyond the cache, the clock, and chains of two lengths."""
-    plan = plan_of(cheats.Honest, ceilings=True, scaling=(10, 40), budget_s=2.0)
+def test_ceilings_and_overhead_are_recorded() -> None:
+    """Copy, triad and read inside and beyond the cache, and the clock."""
+    plan = plan_of(cheats.Honest, ceilings=True, budget_s=2.0)
     record = Engine(plan).run()
     assert {each.name for each in record.ceilings} == {"copy", "triad", "read"}
     assert len({each.working_set_bytes > 8 << 20 for each in record.ceilings}) == 2
     assert record.call_overhead is not None
     assert max(record.call_overhead["clock_resolution_s"]) < 1e-3
-    lengths = {(each.operations, each.stage) for each in record.compile_scaling}
-    assert lengths == {(n, stage) for n in (10, 40) for stage in ("first call", "rest", "trace")}
 
 
 def test_what_has_no_verdict_is_measured_in_more_processes(

@@ -18,8 +18,6 @@ JOB = Job(
     rows=[[0]],
     variants={0: "fuser.suites.runners:EagerRunner"},
     ceilings=False,
-    scaling=(),
-    scaling_variant=None,
 )
 
 

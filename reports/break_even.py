@@ -1,71 +1,11 @@
-"""What follows from times at several sizes: growth, break-even size, calls that repay compiling."""
+"""When fusing pays: the size from which a call is faster, the calls that repay compiling."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
-from fuser.reports.statistics import (
-    CONFIDENCE,
-    Estimate,
-    LogRatios,
-    reported_interval,
-    t_interval,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A fitted power law: seconds = exp(intercept) x size ** exponent."""
-
-    exponent: float
-    low: float | None
-    high: float | None
-    intercept: float
-    points: int
-
-
-def growth_exponent(sizes: Sequence[float], seconds: Sequence[float]) -> Growth | None:
-    """Fit how time grows with size, on the upper half of the sizes (in logarithm).
-
-    The lower half is left out: fixed costs flatten it and would hide superlinear growth.
-
-    Args:
-        sizes: float64[n], above 0: operations of the graph.
-        seconds: float64[n], above 0: time at each of them.
-
-    Returns:
-        The exponent (1 is linear) with the t interval of the regression slope, which needs three
-        points; None where the upper half has fewer than two sizes.
-
-    Raises:
-        ValueError: the lengths differ, or a size or time is not positive.
-
-    Source:
-        Least squares on logarithms; Draper and Smith, "Applied Regression Analysis", 1998, ch. 1.
-    """
-    size, second = np.asarray(sizes, np.float64), np.asarray(seconds, np.float64)
-    if size.shape != second.shape:
-        raise ValueError(f"growth_exponent: {size.size} sizes but {second.size} times")
-    if size.size and (size.min() <= 0 or second.min() <= 0):
-        raise ValueError("growth_exponent: sizes and times must be above 0")
-    if size.size == 0:
-        return None
-    upper = size >= math.sqrt(float(size.min()) * float(size.max()))
-    x, y = np.log(size[upper]), np.log(second[upper])
-    if np.unique(x).size < 2:
-        return None
-    centred = x - x.mean()
-    slope = float(centred @ y / (centred @ centred))
-    intercept = float(y.mean() - slope * x.mean())
-    if x.size < 3:
-        return Growth(slope, None, None, intercept, int(x.size))
-    residual = y - (intercept + slope * x)
-    error = math.sqrt(float(residual @ residual) / (x.size - 2) / float(centred @ centred))
-    half = float(stdtrit(x.size - 2, (1 + CONFIDENCE) / 2)) * error
-    return Growth(slope, slope - half, slope + half, intercept, int(x.size))
+from fuser.reports.statistics import Estimate, LogRatios, reported_interval, t_interval
 
 
 def crossing_size(sizes: Sequence[int], rows: Sequence[LogRatios]) -> Estimate | str:

@@ -1,44 +1,11 @@
-"""Growth, break-even sizes and repaid calls are those of curves whose answer is known."""
+"""Break-even sizes and repaid calls are those of curves whose answer is known."""
 
 import math
 
 import pytest
 
-from fuser.reports.scaling import calls_to_repay, crossing_size, growth_exponent
+from fuser.reports.break_even import calls_to_repay, crossing_size
 from fuser.reports.statistics import Estimate
-
-SIZES = [1, 4, 16, 64, 256, 1024, 4096]
-
-
-@pytest.mark.parametrize("exponent", [0.9, 1.0, 1.7])
-def test_the_exponent_of_a_power_law_is_found(exponent: float) -> None:
-    """A fixed cost that flattens the small sizes does not hide the growth of the large ones."""
-    fit = growth_exponent(SIZES, [1e-9 + 1e-6 * size**exponent for size in SIZES])
-    assert fit is not None
-    assert fit.exponent == pytest.approx(exponent, abs=1e-3)
-    assert fit.points == 4
-    assert fit.low is not None
-    assert fit.high is not None
-    assert fit.low <= fit.exponent <= fit.high
-
-
-def test_too_few_sizes_give_no_fit() -> None:
-    """The upper half needs two sizes for an exponent, three for its interval."""
-    assert growth_exponent([], []) is None
-    assert growth_exponent([8], [1.0]) is None
-    assert growth_exponent([8, 8, 16, 16], [1.0, 1.0, 2.0, 2.0]) is None
-    two = growth_exponent([1, 100, 1000], [1.0, 10.0, 100.0])
-    assert two is not None
-    assert two.low is None
-    assert two.exponent == pytest.approx(1.0)
-
-
-def test_wrong_times_are_refused() -> None:
-    """A logarithm of zero is not fitted."""
-    with pytest.raises(ValueError, match="above 0"):
-        growth_exponent([1, 2], [0.0, 1.0])
-    with pytest.raises(ValueError, match="2 sizes but 1 times"):
-        growth_exponent([1, 2], [1.0])
 
 
 def test_the_crossing_is_interpolated() -> None:
