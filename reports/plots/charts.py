@@ -13,7 +13,6 @@ from fuser.reports.plots import (
     figure_compare,
     figure_compile,
     figure_first_calls,
-    figure_heatmap,
     figure_memory,
     figure_model,
     figure_phases,
@@ -49,16 +48,6 @@ CHARTS: Sequence[Chart] = (
         "the summaries.",
         "runs",
         figure_speedup.draw,
-    ),
-    Chart(
-        "heatmap",
-        "overview",
-        "Which mode wins where, how surely, and how long does the work take?",
-        "Ratio to eager with half the width of its interval; blue is faster, red slower: filled "
-        "where that is sure, outlined where it is inconclusive. Cells with a star and a broken "
-        "line are left out of the summaries. The last column is eager's time.",
-        "runs",
-        figure_heatmap.draw,
     ),
     Chart(
         "traffic",
@@ -179,15 +168,7 @@ CHARTS: Sequence[Chart] = (
         "removed kernels and the removed traffic. Dots: what was really saved, unfused to fused, "
         "with its 95% interval. The gap is what the model does not explain.",
         "split",
-        figure_model.draw_split,
-    ),
-    Chart(
-        "prediction",
-        "overhead",
-        "How far can that model be trusted?",
-        "On the line the model is right; in the grey band it is within a factor of two.",
-        "split",
-        figure_model.draw_prediction,
+        figure_model.draw,
     ),
     Chart(
         "compare",

@@ -1,8 +1,7 @@
 """How every figure looks: sizes, colours, number formats, and drawing without a display.
 
 Colours are the palette of Okabe and Ito ("Color universal design", 2008), which people with any
-common colour vision tell apart; each variant also has its own marker. The heat map uses
-ColorBrewer's RdBu, safe for red-green blindness.
+common colour vision tell apart; each variant also has its own marker.
 """
 
 from collections.abc import Callable, Iterator, Mapping
