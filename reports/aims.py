@@ -23,6 +23,7 @@ AIMS = with_ends(
     ("cell", "variant", "call_s", "eager_ratio", "aim", "verdict"), ("call_s", "eager_ratio")
 )
 PRESETS = ("calls", "compile")
+LEGEND = ""
 CHAIN = "chain_"
 """Functions of so many operations, called one after another in one process."""
 
@@ -67,7 +68,7 @@ def _verdict(found: Estimate | None, aim: float) -> str:
     return "missed" if (found.low or found.value) > aim else "not shown"
 
 
-def aims_sentences(record: Record) -> list[str]:
+def sentences(record: Record, table: pd.DataFrame) -> list[str]:
     """The exponent of first calls over length; the mean of calls over NumPy's lines."""
     lines = []
     chains = {

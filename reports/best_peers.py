@@ -6,13 +6,13 @@ loop in C where that takes well longer than moving the bytes, else the bytes ove
 memory; the share is its time over the better of ours, in new arrays or into those that are there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fuser.reports.analysis import Analysis, analyse, working_set_bytes
+from fuser.reports.analysis import Analysis, working_set_bytes
 from fuser.reports.ceilings import ceiling_for
 from fuser.reports.record import Cell, Record, Run
 from fuser.reports.side_by_side import OURS, paired
@@ -22,11 +22,6 @@ PEER_KINDS = ("eager", "peer")
 LARGE_BYTES = 64_000_000
 COMPUTE_BOUND = 1.3
 """A C loop this many times slower than moving its bytes is bound by its arithmetic."""
-TITLES = {
-    "peers": "Large arrays: times, peers, ceilings",
-    "rows": "Reductions and normalisations: times, peers, ceilings",
-    "others": "Further workloads: times and peers",
-}
 TARGET_SHARES = {"peers": 0.85, "rows": 0.8}
 """Of the ceiling: what each table is held against. Further workloads have no form in C, so that for
 those that calculate much the memory's speed is no ceiling to be held against."""
@@ -39,10 +34,6 @@ Times are ours, medians over blocks: *fresh* in new arrays, *into* arrays that a
 fast* is the time of the fastest peer over ours, paired block by block: the median, and the least
 and the largest of the blocks. *Ceiling* is what bounds a cell: a loop in C, or the speed of the
 memory in a copy, triad or read; *share* is that time over the better of ours."""
-COLUMNS = (
-    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast [blocks]", "into ms",
-    "best peer, into", "times as fast, into", "ceiling", "share",
-)  # fmt: skip
 
 
 def median_s(run: Run | None) -> float:
@@ -138,37 +129,7 @@ def summary(cells: pd.DataFrame, target: float | None = None) -> list[str]:
     return lines
 
 
-def sentences(record: Record, cells: pd.DataFrame) -> Sequence[str]:
-    """The summary of a record's table; nothing where it has no rows."""
-    return summary(cells, TARGET_SHARES.get(record.preset)) if len(cells) else []
-
-
-def page(record: Record) -> str:
-    """The table as a page in Markdown."""
-    cells = best_peers_table(analyse(record))
-    packages = ", ".join(f"{name} {number}" for name, number in record.packages.items())
-    threads = record.settings.get("threads", "?")
-    lines = [
-        f"# {TITLES.get(record.preset, 'Peers and ceilings')}", "",
-        f"{record.machine.cpu}, {threads} threads, {record.machine.os}; {packages}.", "",
-        *(f"- {each}" for each in sentences(record, cells)), "", LEGEND, "",
-        f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
-    ]  # fmt: skip
-    axes = {cell.id: cell.axes for cell in record.cells}
-    lines += [_spelled(row, axes[row["cell"]]) for row in cells.to_dict("records")]
-    return "\n".join(lines) + "\n"
-
-
-def _spelled(row: Mapping[Any, Any], axes: Mapping[str, int]) -> str:
-    """One row of the page's table."""
-    shape = "".join([f"{row['elements']:,}", *(f", {name} {n:,}" for name, n in axes.items())])
-    head = f"| {row['workload']} | {row['dtype']} | {shape} "
-    if np.isnan(row["ratio"]):
-        return f"{head}| | {row['best']} | | | | | | |"
-    known = not np.isnan(row["ratio_low"])
-    interval = f" [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]" if known else ""
-    return (
-        f"{head}| {1e3 * row['fused_s']:.3g} | {row['best']} | {row['ratio']:.2f}{interval} "
-        f"| {1e3 * row['into_s']:.3g} | {row['best_into']} | {row['into_ratio']:.2f} "
-        f"| {row['ceiling']} | {row['share']:.2f} |"
-    )
+def sentences(record: Record, table: pd.DataFrame) -> list[str]:
+    """The summary of a record's table; nothing where no peer has a time."""
+    known = table["ratio"].notna().any()
+    return summary(table, TARGET_SHARES.get(record.preset)) if known else []

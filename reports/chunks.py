@@ -1,16 +1,11 @@
-"""Arrays in chunks: eager Dask beside the fuser in two ways and numba, a row for each.
+"""Arrays in chunks: eager Dask beside the fuser in two ways and numba, a row for each."""
 
-The speed-up is eager Dask's time over that of the row, medians over blocks. Tasks are those of the
-optimised graph; the bytes handed over are what tasks give, once for each task that needs it.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fuser.reports.analysis import Analysis, analyse
+from fuser.reports.analysis import Analysis
 from fuser.reports.best_peers import median_s
 from fuser.reports.record import Cell, Record
 from fuser.reports.statistics import geometric_mean
@@ -23,6 +18,9 @@ SLOWER = 0.95
 AIM = 3.0
 AIMED = ("gelu_bias", "standard_columns", "softmax", "black_scholes")
 """Workloads whose fused function is to take at most a third of eager Dask's time."""
+LEGEND = """\
+Ratios are eager Dask's time over that of the row, medians over blocks. Tasks are those of the
+optimised graph; the bytes between tasks are what tasks give, once for each task that needs it."""
 CHUNKS = [
     "workload", "variant", "call_s", "speedup", "tasks", "handed_bytes", "peak_bytes", "note",
 ]  # fmt: skip
@@ -70,31 +68,3 @@ def sentences(record: Record, table: pd.DataFrame) -> list[str]:
         f"Slower than eager Dask (below {SLOWER}): {', '.join(slower) or 'none'}.",
         f"{asked}{', '.join(below) or 'none'}.",
     ]
-
-
-def page(record: Record) -> str:
-    """The table as a page in Markdown."""
-    table, machine = chunks_table(analyse(record)), record.machine
-    packages = ", ".join(f"{name} {number}" for name, number in record.packages.items())
-    threads = record.settings.get("threads", "?")
-    lines = [
-        "# Dask arrays", "", f"{machine.cpu}, {threads} threads, {machine.os}; {packages}.", "",
-        *(f"- {each}" for each in sentences(record, table)), "",
-        "| workload | variant | ms | eager Dask / this | tasks | MB between tasks | peak MB |",
-        "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    return "\n".join([*lines, *map(_spelled, table.to_dict("records"))]) + "\n"
-
-
-def _spelled(row: Mapping[Any, Any]) -> str:
-    """One row of the page's table."""
-    figures = [
-        f"{row['call_s'] * 1e3:.3g}", f"{row['speedup']:.2f}", _whole(row["tasks"]),
-        _whole(row["handed_bytes"], 1e6), _whole(row["peak_bytes"], 1e6),
-    ]  # fmt: skip
-    return f"| {row['workload']} | {row['variant']} | {' | '.join(figures)} |".replace("nan", "—")
-
-
-def _whole(value: Any, unit: float = 1) -> str:
-    """A count, or a dash."""
-    return "—" if value is None or np.isnan(value) else f"{value / unit:.0f}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import pandas as pd
 
@@ -19,6 +20,16 @@ from fuser.reports.analysis import Analysis
 from fuser.reports.comparison import Comparison
 from fuser.reports.plots.style import KIND_COLORS
 from fuser.reports.record import Record
+
+
+class PresetTable(Protocol):
+    """What a module of a preset's table has."""
+
+    LEGEND: str
+
+    def sentences(self, record: Record, table: pd.DataFrame) -> list[str]:
+        """The table in a few lines; nothing where it has no rows."""
+
 
 TABLES = {
     "side_by_side": side_by_side.side_by_side_table,
@@ -50,6 +61,12 @@ TABLES = {
     "samples": tables.samples_table,
 }
 """Name -> the function of an `Analysis` that makes the table."""
+
+PRESET_TABLES: Mapping[str, PresetTable] = {
+    "side_by_side": side_by_side, "aims": aims, "whole_programs": whole_programs, "chunks": chunks,
+    "best_peers": best_peers,
+}  # fmt: skip
+"""Tables that a preset is for, under their names, with what says them in words."""
 
 COMPARED = {
     "compare_times": tables.times_table,
@@ -88,9 +105,9 @@ def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collect
     return Collection(analysis, made, comparison)
 
 
-def markdown_page(record: Record) -> str:
-    """The page of a table in Markdown: of two checkouts, of the preset, else of the peers."""
-    if side_by_side.has_baseline(record):
-        return side_by_side.page([record])
-    pages = {whole_programs.PRESET: whole_programs.page, chunks.PRESET: chunks.page}
-    return pages.get(record.preset, best_peers.page)(record)
+def preset_sentences(record: Record, made: Mapping[str, pd.DataFrame]) -> list[str]:
+    """What the tables of presets say in a few lines each; nothing of those without rows."""
+    return [
+        line for name, module in PRESET_TABLES.items()
+        for line in module.sentences(record, made[name])
+    ]  # fmt: skip

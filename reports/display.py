@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from fuser.reports.columns import COLUMNS, DTYPE, ELEMENTS, VARIANT, WORKLOAD, Column
+from fuser.reports.columns import COLUMNS, Column
 from fuser.reports.plots.marks import SIZE_TITLES
 from fuser.reports.plots.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
 from fuser.reports.statistics import no_interval
 from fuser.reports.tables import SIZE_ORDER
+from fuser.reports.whole_programs import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +72,22 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 }
 """How a number of each form is spelled."""
 
-def compile_columns(table: pd.DataFrame) -> Sequence[Column]:
-    """List the columns of the compile table: its stages are the run's own."""
-    stages = [name for name in table.columns if name.endswith("_s") and name != "first_call_s"]
-    shown = [Column(name, name.removesuffix("_s").title(), "seconds") for name in stages]
-    return [WORKLOAD, DTYPE, ELEMENTS, VARIANT, Column("first_call_s", "First call", "seconds"),
-            *shown]  # fmt: skip
+
+def columns_of(name: str, table: pd.DataFrame) -> Sequence[Column]:
+    """The columns that the page shows of a table, with those that are a run's own."""
+    own: list[Column] = []
+    if name == "compile":
+        stages = [each for each in table.columns if each.endswith("_s") and each != "first_call_s"]
+        own = [Column(each, each.removesuffix("_s").title(), "seconds") for each in stages]
+    if name == "whole_programs":
+        own = [Column(each, each, "ratio") for each in table.columns if each not in PROGRAMS]
+    *first, last = COLUMNS[name]
+    return [*first, *own, last] if last.form == "long" else [*first, last, *own]
 
 
 def display(name: str, title: str, table: pd.DataFrame) -> Table:
     """Spell a table for the page; columns that are empty in every row are left out."""
-    columns = compile_columns(table) if name == "compile" else COLUMNS[name]
-    used = [each for each in columns if _is_used(table[each.name])]
+    used = [each for each in columns_of(name, table) if _is_used(table[each.name])]
     lines = []
     seen: dict[str, int] = {}
     for record in table.to_dict("records"):

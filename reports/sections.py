@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fuser.reports import best_peers, chunks, side_by_side, whole_programs
-from fuser.reports.aims import aims_sentences
-from fuser.reports.collection import Collection
+from fuser.reports.collection import PRESET_TABLES, Collection, preset_sentences
 from fuser.reports.comparison_output import headline
 from fuser.reports.cost_model import sentence
 from fuser.reports.display import Table, display
@@ -25,10 +23,7 @@ SECTIONS = (
 LAST_TABLES = {
     "overview": tuple(
         (name, True)
-        for name in (
-            "side_by_side", "aims", "whole_programs", "chunks", "best_peers", "summary", "extremes",
-            "runs", "left_out",
-        )
+        for name in (*PRESET_TABLES, "summary", "extremes", "runs", "left_out")
     ),
     "traffic": (("fresh_into", True), ("ceilings", False)),
     "overhead": (("model", False),),
@@ -129,16 +124,8 @@ def _cards(collection: Collection) -> list[Card]:
 def paragraphs_of(collection: Collection, section: str) -> list[str]:
     """Give the sentences under a section's title."""
     if section == "overview":
-        record, made = collection.analysis.record, collection.tables
-        if not any(each.kind == "peer" and not each.absent_reason for each in record.variants):
-            return [*side_by_side.sentences(record), *aims_sentences(record),
-                    left_out_sentence(collection)]  # fmt: skip
-        return [
-            *side_by_side.sentences(record), *aims_sentences(record),
-            *whole_programs.sentences(record, made["whole_programs"]),
-            *chunks.sentences(record, made["chunks"]),
-            *best_peers.sentences(record, made["best_peers"]), left_out_sentence(collection),
-        ]
+        said = preset_sentences(collection.analysis.record, collection.tables)
+        return [*said, left_out_sentence(collection)]
     if section == "overhead":
         return [each for each in (sentence(collection.analysis),) if each]
     comparison = collection.comparison

@@ -129,9 +129,9 @@ def side_by_side_table(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
-def sentences(record: Record) -> list[str]:
+def sentences(record: Record, shown: pd.DataFrame) -> list[str]:
     """The mean of a run's figures, judged; nothing where no other checkout was timed."""
-    if not has_baseline(record):
+    if not len(shown):
         return []
     found = table(record)
     head = f"New to old, the geometric mean of {len(found.cells)} figures: "

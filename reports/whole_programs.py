@@ -4,13 +4,12 @@ Every program counts: where ours has no time, because it failed, was wrong or to
 ratio in the mean is 1, that is NumPy's. A peer that has no time for a program counts 1 there, too.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fuser.reports.analysis import Analysis, analyse
+from fuser.reports.analysis import Analysis
 from fuser.reports.best_peers import median_s
 from fuser.reports.record import Cell, Record
 from fuser.reports.side_by_side import OURS
@@ -23,9 +22,9 @@ BEHIND = 0.95
 PROGRAMS = ["program", "numpy_s", "ours", "best", "best_ratio", "first_call_s", "note"]
 LEGEND = """\
 Each figure is NumPy's time over that of another, medians over blocks: above 1 it is faster than
-NumPy. *First* is our first call in seconds, with tracing and compiling. A dash: not finished,
-wrong, refused, or not written; such a one counts 1 in the means. *Behind* is below 0.95 of the best
-peer."""
+NumPy. Our first call is with tracing and compiling. A dash: not
+finished, wrong, refused, or not written; such a one counts 1 in the means. *Behind* is below 0.95
+of the best peer."""
 
 
 def programs_table(analysis: Analysis) -> pd.DataFrame:
@@ -71,8 +70,8 @@ def sentences(record: Record, table: pd.DataFrame) -> list[str]:
     if not len(table):
         return []
     count = len(table)
-    means = ", ".join(
-        f"{name} {mean_over_all(table[name]):.2f} ({table[name].notna().sum()} ran)"
+    means = "".join(
+        f"; {name} {mean_over_all(table[name]):.2f} ({table[name].notna().sum()} ran)"
         for name in peers_of(record)
     )
     ours, best = table["ours"].fillna(1.0), table["best_ratio"].fillna(1.0)
@@ -87,38 +86,7 @@ def sentences(record: Record, table: pd.DataFrame) -> list[str]:
     lists["No time was left for"] = pd.Series(unmeasured, dtype=object)
     both = f"ours {mean_over_all(ours):.2f}; the best peer of each {mean_over_all(best):.2f}"
     return [
-        f"Geometric means over NumPy, {count} programs: {both}; {means}.",
+        f"Geometric means over NumPy, {count} programs: {both}{means}.",
         *(f"{title}: {', '.join(names) or 'none'}." for title, names in lists.items()),
         f"Our first calls: median {first_s.median():.2f} s, longest {first_s.max():.2f} s.",
     ]
-
-
-def page(record: Record) -> str:
-    """The table as a page in Markdown."""
-    table, peers, machine = programs_table(analyse(record)), peers_of(record), record.machine
-    packages = ", ".join(f"{name} {number}" for name, number in record.packages.items())
-    load = ", ".join(f"{each:.1f}" for each in machine.load_average[:1]) or "not known"
-    threads = record.settings.get("threads", "?")
-    lines = [
-        "# Whole programs beside NumPy and other compilers", "",
-        f"{machine.cpu}, {threads} threads, {machine.os}; {packages}.", "",
-        f"The load of the machine when the run began, in processes: {load}.", "",
-        *(f"- {each}" for each in sentences(record, table)), "", LEGEND, "",
-        f"| program | NumPy ms | ours | {' | '.join(peers)} | best peer over ours | first s |",
-        "|---" * (len(peers) + 5) + "|",
-    ]  # fmt: skip
-    lines += [_spelled(row, peers) for row in table.to_dict("records")]
-    return "\n".join(lines) + "\n"
-
-
-def _spelled(row: Mapping[Any, Any], peers: list[str]) -> str:
-    """One row of the page's table."""
-    figures = [row["ours"], *(row[name] for name in peers)]
-    best = 1.0 if np.isnan(row["best_ratio"]) else row["best_ratio"]
-    share = best / (1.0 if np.isnan(row["ours"]) else row["ours"])
-    texts = ["—" if np.isnan(each) else f"{each:.2f}" for each in figures]
-    first = "—" if np.isnan(row["first_call_s"]) else f"{row['first_call_s']:.2f}"
-    return (
-        f"| {row['program']} | {1e3 * row['numpy_s']:.3g} | {' | '.join(texts)} "
-        f"| {share:.2f} | {first} |"
-    )

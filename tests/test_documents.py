@@ -10,7 +10,7 @@ import pytest
 
 from fuser.base import config
 from fuser.reports import side_by_side
-from fuser.reports.collection import markdown_page
+from fuser.reports.markdown_page import markdown_page
 from fuser.reports.record import load
 from fuser.suites import runners
 from fuser.suites.commands import cli

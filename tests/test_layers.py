@@ -84,7 +84,8 @@ LAYERS = {
         analysis: analysis device
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables
             chunks comparison_output side_by_side whole_programs collection
-        page: answers display headline evidence row_details plots.* sections page history_page
+        page: answers display headline evidence row_details plots.* sections markdown_page page
+            history_page
     """,
 }
 

@@ -267,7 +267,7 @@ def report(run_path: str, base: str | None, markdown: str | None) -> None:
     """
     folder, record = _saved(run_path)
     if markdown is not None:
-        from fuser.reports.collection import markdown_page
+        from fuser.reports.markdown_page import markdown_page
 
         Path(markdown).write_text(markdown_page(record), encoding="utf-8")
     base_folder = None if base is None else _saved(base)[0]

@@ -125,10 +125,8 @@ def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
 def _head(record: Record) -> tuple[list[str], list[str]]:
     """Return what makes the figures weak, and the geometric means, in the words of the report."""
     try:
-        from fuser.reports import chunks, side_by_side, whole_programs
-        from fuser.reports.aims import aims_sentences
         from fuser.reports.analysis import analyse
-        from fuser.reports.best_peers import best_peers_table, sentences
+        from fuser.reports.collection import PRESET_TABLES, TABLES, preset_sentences
         from fuser.reports.headline import cards_of
         from fuser.reports.tables import summary_table
         from fuser.reports.weaknesses import weaknesses
@@ -136,12 +134,8 @@ def _head(record: Record) -> tuple[list[str], list[str]]:
         return [], []
     analysis = analyse(record)
     means = [str(each) for each in cards_of(record, summary_table(analysis))]
-    means += whole_programs.sentences(record, whole_programs.programs_table(analysis))
-    means += chunks.sentences(record, chunks.chunks_table(analysis))
-    means += [
-        *side_by_side.sentences(record), *aims_sentences(record),
-        *sentences(record, best_peers_table(analysis)),
-    ]
+    made = {name: TABLES[name](analysis) for name in PRESET_TABLES}
+    means += preset_sentences(record, made)
     return weaknesses(analysis), means
 
 

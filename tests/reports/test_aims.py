@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuser.reports.aims import aims_sentences, aims_table
+from fuser.reports.aims import aims_table, sentences
 from fuser.reports.analysis import analyse
 from tests.reports.tables import cell, record
 
@@ -18,7 +18,7 @@ def test_calls_are_held_against_numpys_line() -> None:
         "sure": "reached", "unsure": "not shown", "never": "missed", "free": "",
     }
     assert made.loc["sure", "eager_ratio"] == pytest.approx(0.1)
-    assert "of NumPy's time" in aims_sentences(found)[0]
+    assert "of NumPy's time" in sentences(found, made)[0]
 
 
 def test_first_calls_are_held_against_seconds_and_their_growth() -> None:
@@ -28,5 +28,5 @@ def test_first_calls_are_held_against_seconds_and_their_growth() -> None:
     found = record("compile", *chains, cold, settings={"aims": {"gelu_cold": 0.03}})
     made = aims_table(analyse(found)).set_index("cell")
     assert made.loc["gelu_cold", "verdict"] == "reached"
-    assert "to the power of 2.00" in aims_sentences(found)[0]
+    assert "to the power of 2.00" in sentences(found, made)[0]
     assert aims_table(analyse(record("quick", cold))).empty

@@ -80,7 +80,8 @@ def test_the_report_has_the_figures_of_a_run_with_a_baseline() -> None:
     found = calls(one=1.1, two=1.3)
     made = side_by_side.side_by_side_table(analyse(found))
     assert list(made["cell"]) == ["two", "one"]
-    assert "MISSED" in side_by_side.sentences(found)[0]
+    assert "MISSED" in side_by_side.sentences(found, made)[0]
     without = record("calls", cell("one", fused=[1.0]))
-    assert side_by_side.side_by_side_table(analyse(without)).empty
-    assert not side_by_side.sentences(without)
+    nothing = side_by_side.side_by_side_table(analyse(without))
+    assert nothing.empty
+    assert not side_by_side.sentences(without, nothing)

@@ -4,7 +4,7 @@ import pytest
 
 from fuser.reports import whole_programs
 from fuser.reports.analysis import analyse
-from fuser.reports.collection import markdown_page
+from fuser.reports.markdown_page import markdown_page
 from tests.reports.tables import cell, record
 
 CELLS = (
@@ -25,7 +25,7 @@ def test_what_is_missing_counts_as_numpy() -> None:
     assert whole_programs.mean_over_all(table["ours"]) == pytest.approx(2 ** 0.25)
     assert whole_programs.mean_over_all(table["numba"]) == pytest.approx(80 ** 0.25)
     lines = whole_programs.sentences(found, table)
-    assert "ours 1.19; the best peer of each 2.99; numba 2.99 (3 ran), numexpr 1.00" in lines[0]
+    assert "ours 1.19; the best peer of each 2.99; numba 2.99 (3 ran); numexpr 1.00" in lines[0]
     assert lines[1] == "Ahead of the best peer: 2 of 4. Behind: crc16, mvt."
     assert lines[2] == "Slower than NumPy: mvt."
     assert lines[3] == "Not finished, and counted as NumPy: crc16."
@@ -34,10 +34,10 @@ def test_what_is_missing_counts_as_numpy() -> None:
 
 def test_the_page_has_a_line_for_each_program() -> None:
     """And is the page of such a record."""
-    text = markdown_page(record("programs", *CELLS))
-    assert text == whole_programs.page(record("programs", *CELLS))
-    assert "| garch | 40 | 4.00 | 2.00 | — | 0.50 | — |" in text
-    assert "| crc16 | 40 | — | 40.00 | — | 40.00 | — |" in text
+    made = markdown_page(record("programs", *CELLS))
+    text = made.replace("\N{MULTIPLICATION SIGN}", "x")
+    assert "| garch | 4.00x | 2.00x | numba | 40 ms | 2.00x |  |" in text
+    assert "| crc16 | — | 40.0x | numba | 40 ms | 40.0x | out of time |" in text
 
 
 def test_other_presets_have_no_such_table() -> None:
