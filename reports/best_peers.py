@@ -45,11 +45,12 @@ def median_s(run: Run | None) -> float:
 def best_peers_table(analysis: Analysis) -> pd.DataFrame:
     """One row a cell: our seconds, the best peer with its ratio, the share of the ceiling.
 
-    Empty where no peer, but NumPy, or not ours was to be timed: other tables say more of those.
+    Empty where no peer, but NumPy, or not ours could be timed: other tables say more of those.
     """
     record = analysis.record
     names = {each.name for each in record.variants}
-    if OURS not in names or not any(each.kind == "peer" for each in record.variants):
+    peers = [each for each in record.variants if each.kind == "peer" and not each.absent_reason]
+    if OURS not in names or not peers:
         return pd.DataFrame(columns=BEST_PEERS)
     kinds = {each.name: each.kind for each in record.variants}
     lines = [_line(cell, kinds, analysis) for cell in record.cells]
