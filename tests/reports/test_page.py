@@ -313,7 +313,7 @@ def thousand_rows(folder: Path) -> Path:
 def test_a_thousand_rows_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under 5 MB, and no more for the browser than its rows: their details wait until asked for.
 
-    How long the first view takes is for a machine with nothing else to do: `tools/acceptance.py`.
+    How long the first view takes is for a quiet machine: `tests/judges/harness.py`.
     """
     monkeypatch.setattr(charts, "CHARTS", CHARTS[:1])  # the others do not grow with the rows
     monkeypatch.setattr(record, "validate", lambda *_, **__: None)  # half the time; tested apart

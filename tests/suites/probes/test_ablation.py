@@ -44,7 +44,7 @@ def test_the_bare_call_is_served_natively_and_does_nothing() -> None:
 
 
 def test_the_parts_add_up() -> None:
-    """How nearly is for a machine with nothing else to do (`tools/acceptance.py`)."""
+    """How nearly is for a machine with nothing else to do (`tests/judges/harness.py`)."""
     for _ in range(5):
         (found,) = ablation.measure(200)
         low_s, rest_s, high_s = found["unexplained_s"]

@@ -11,7 +11,7 @@ from fuser.suites.probes import anatomy
 
 
 def test_every_path_is_taken_apart_and_the_parts_add_up() -> None:
-    """By stamps; how nearly is for a machine with nothing else to do (`tools/acceptance.py`)."""
+    """By stamps; how nearly is for a quiet machine (`tests/judges/harness.py`)."""
     for _ in range(5):
         found = {each["path"]: each for each in anatomy.measure()}
         rests = {

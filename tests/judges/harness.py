@@ -1,4 +1,4 @@
-"""Try the harness's own claims on this machine: `python tools/acceptance.py [--runs N]`.
+"""Try the harness's own claims on this machine: `python -m tests.judges.harness`.
 
 Each claim is a line of the table that is printed, in Markdown, with what was found:
 
@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fuser.reports.analysis import analyse
 from fuser.reports.call_tables import Unexplained, unexplained
@@ -238,7 +236,7 @@ def quick_page() -> Iterator[Claim]:
 def statistics_of(runs: int, processes: int, budget_s: float) -> Iterator[Claim]:
     """Measure a few times, and ask all that several runs of the same cells can tell."""
     records = [
-        measure(["tools.acceptance:Delayed"], processes, budget_s, seed) for seed in range(runs)
+        measure(["tests.judges.harness:Delayed"], processes, budget_s, seed) for seed in range(runs)
     ]
     yield from false_alarms(records)
     yield from found_again(records)
