@@ -56,4 +56,4 @@ def test_a_table_of_the_command_has_its_variants_and_goes_on(tmp_path: Path) -> 
     text = tmp_path / "page.md"
     done = CliRunner().invoke(cli.main, ["report", str(folder), "--markdown", str(text)])
     assert done.exit_code == 0, done.output
-    assert text.read_text().startswith("# Further workloads")
+    assert text.read_text().startswith("# The best peer of each cell")
