@@ -153,9 +153,10 @@ def _suspicion(
     """Return what the times so far look like; a busy machine's shortest become shorter yet.
 
     Who remembers is quick each time, so that the shortest call on something else is held against
-    a quarter of those on the same: calls that wait for busy threads are now quick and now slow.
+    the third quartile of those on the same: calls that wait for a busy processor are now quick and
+    now slow, on the same values too.
     """
-    quick_s = sorted(taken_s["same"])[len(taken_s["same"]) // 4]
+    quick_s = sorted(taken_s["same"])[3 * (len(taken_s["same"]) - 1) // 4]
     if min(taken_s["other values"]) > VALUES_RATIO * quick_s + VALUES_S:
         return "a call on other values takes far longer: results are remembered"
     others_s = min(taken_s.get("other arrays", (0.0,)))
