@@ -89,7 +89,10 @@ def _diagflat(tracing: Tracing, v: Any, k: Any = 0) -> Any:
 
 
 def _matrix_of(x: TracedArray, k: int) -> Any:
-    """Zeros but for one diagonal: each row has one value, seen where the column fits."""
+    """Zeros but for one diagonal: each row has one value, seen where the column fits.
+
+    Rows hold the values, so that a row's loop reads one of them.
+    """
     tracing = x.tracing
     if x.dtype.kind not in "biuf":
         raise Unsupported("unsupported-dtype", "np.diag", f"dtype {x.dtype}")
@@ -97,9 +100,8 @@ def _matrix_of(x: TracedArray, k: int) -> Any:
     if k:
         zeros = Broadcast((abs(k),))
         beside = tracing.node("broadcast_to", [tracing.operand_node(0, x.dtype)], zeros)
-        values = np.concatenate([tracing.wrap(beside), x])
+        parts = [x, tracing.wrap(beside)]
+        values = np.concatenate(parts if k > 0 else parts[::-1])
     place: Any = counted(tracing, x.dims[0] + abs(k))
     zero = tracing.wrap(tracing.operand_node(0, x.dtype))
-    # Columns hold the values where k is not negative, rows where it is.
-    seen = values[None, :] if k >= 0 else values[:, None]
-    return np.where(place[:, None] + k == place[None, :], seen, zero)
+    return np.where(place[:, None] + k == place[None, :], values[:, None], zero)

@@ -124,3 +124,11 @@ WRONG: dict[str, Any] = {
 def test_what_numpy_refuses_is_refused(name: str) -> None:
     """The same kind of exception."""
     assert_same(WRONG[name], Q, V, fallback="allow")
+
+
+def test_a_matrix_of_a_diagonal_reads_one_value_a_row() -> None:
+    """What lies on the diagonal is read along rows, not from another cache line for each column."""
+    fused = fuser.fuse(lambda a: a - np.diag(np.diag(a)))
+    a = np.random.default_rng(2).random((30, 30))
+    assert np.array_equal(fused(a), a - np.diag(np.diag(a)))
+    assert "index{:, None} %7 : float64[n0, 1]" in str(fused.explain(a).graph)
