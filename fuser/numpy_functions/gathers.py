@@ -31,9 +31,12 @@ def taken(x: TracedArray, index: Any) -> Any:
     x, arrays, axes = found
     if len(axes) == x.ndim:
         return gathered(x, arrays, Places(tuple(-1 - k for k in axes)))
-    if arrays[0].ndim != 1:  # NumPy's memory order follows other rules
+    if arrays[0].ndim == 1:
+        return along(x, arrays[0], axes[0], moved=True)
+    if axes[0] or x.ndim > 2:  # NumPy's memory order follows other rules
         return None
-    return along(x, arrays[0], axes[0], moved=True)
+    found = along(x, arrays[0], 0, moved=True)
+    return x.tracing.wrap(x.tracing.own(found.node, x.dtype, "C"))
 
 
 def indexed(x: TracedArray, index: Any) -> tuple[TracedArray, list[Any], list[int]] | None:
