@@ -140,7 +140,7 @@ class ElementLoop:
     def _left(self, node: Node, kind: str) -> Any:
         """A stand-in for a number that the loop leaves."""
         if kind.startswith("py"):
-            return LateNumber(node, kind)
+            return LateNumber(self._tracing, node, kind)
         return TracedArray.make(self._tracing, Storage(node), (), True)
 
     def _check_memory(self, known: Sequence[Array], operands: Sequence[_Operand]) -> None:

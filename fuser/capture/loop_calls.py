@@ -16,6 +16,7 @@ from fuser.capture.loop_values import Slot, hint_of, is_number, is_written, text
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Node, intern, make_input
 from fuser.ir.ops import TABLE
+from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.trace_state import LATER, Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -95,7 +96,9 @@ class _Call:
             if path is None or (carried.early and len(path) > 1):
                 node = result(place, slot.placeholder, slot.generic)
                 made = TracedArray.make(tracing, Storage(node), (), slot.generic)
-                bound.update(dict.fromkeys(slot.names, made))
+                late = slot.names and slot.names[0] in self._pass.floats
+                left_in = LateNumber(tracing, node, "pyfloat") if late else made
+                bound.update(dict.fromkeys(slot.names, left_in))
                 left_at[place] = made
                 continue
             last = path[here % len(path)]

@@ -14,6 +14,7 @@ from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Slot, is_plain, is_written
 from fuser.ir import dims
 from fuser.ir.graph import Node
+from fuser.tracing.late_numbers import float_node, is_float
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -115,7 +116,9 @@ class Carried:
         name = slot.names[0] if slot else "it"
         if name in self._pass.flags and type(left) is bool:
             left = TracedArray.make(self._tracing, Storage(truth_node(left)), (), True)
-        if not isinstance_of(left, TracedArray):
+        if name in self._pass.floats and is_float(left):
+            left = TracedArray.make(self._tracing, Storage(float_node(left)), (), True)
+        elif not isinstance_of(left, TracedArray) or name in self._pass.floats:
             raise Again(f"{name} becomes another kind of value")
         found = of_storage.get(id(left.storage))
         if found is not None and (left.views or left.generic != found.generic):

@@ -11,6 +11,7 @@ from fuser.capture.codes import UNROLLED_OPERATIONS
 from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
 from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_input, walk
+from fuser.tracing.late_numbers import LateNumber, float_node, is_float
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -58,6 +59,9 @@ class Pass:
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
         self.flags: dict[str, None] = {}  # truth values that iterations change
+        #: floats that they change and that are read after the loop, which tells them
+        self.floats = {name: None for name, value in self.given.items()
+                       if type(value) is LateNumber and is_float(value)}  # fmt: skip
         self.written: list[Storage] | None = None
 
     def found(self) -> dict[str, Any]:
@@ -81,6 +85,9 @@ class Pass:
             elif name in self.flags:
                 slot = self._add_slot([name], None, truth_node(value), True, False)
                 bound[name] = TracedArray.make(tracing, slot.storage, (), True)
+            elif name in self.floats:
+                slot = self._add_slot([name], None, float_node(value), True, False)
+                bound[name] = LateNumber(tracing, slot.placeholder, "pyfloat")
             elif name in self.changing:
                 self.numbers[name] = bound[name] = self._number(hint_of(value))
         known = [slot.storage for slot in self.slots]
@@ -163,13 +170,18 @@ class Pass:
                 found = True
         for name, value in self.given.items():
             plain = not isinstance_of(value, TracedArray) and name not in self.numbers
-            plain = plain and name not in self.flags
+            plain = plain and name not in self.flags and name not in self.floats
             if plain and not self._is_same(value, self.env.get(name, UNBOUND)):
                 if name in self.source.flags:
                     self.flags[name] = None
                     found = True
                     continue
-                if not is_number(value) or not is_number(self.env.get(name, UNBOUND)):
+                left = self.env.get(name, UNBOUND)
+                if name in self.source.kept and is_float(value) and is_float(left):
+                    self.floats[name] = None
+                    found = True
+                    continue
+                if not is_number(value) or not is_number(left):
                     raise Again(f"{name} becomes another kind of value")
                 self.changing[name] = None
                 found = True

@@ -11,6 +11,7 @@ from fuser.base.records import record
 from fuser.capture.before import isinstance_of
 from fuser.ir import dims
 from fuser.ir.graph import Node
+from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_memory import TracedMemory
@@ -107,7 +108,7 @@ def hint_of(value: Any) -> Any:
 
 def is_value(value: Any) -> bool:
     """Whether a value is an array of the trace, a number, or something that never changes."""
-    if isinstance_of(value, TracedArray) or type(value) is HostScalar:
+    if isinstance_of(value, TracedArray) or type(value) in (HostScalar, LateNumber):
         return True
     if type(value) is tuple:
         return all(type(part) is not tuple and is_value(part) for part in value) and not any(

@@ -24,7 +24,7 @@ from fuser.numpy_functions import load_families
 from fuser.numpy_functions.ufuncs import fused_ufunc
 from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught_errors import check_refusals
-from fuser.tracing.late_numbers import LateNumber, refusal
+from fuser.tracing.late_numbers import LateNumber, as_operands, refusal
 from fuser.tracing.operands import check_out, check_target
 from fuser.tracing.trace_result import Replay, Trace
 from fuser.tracing.trace_state import LATER, Argument, Storage, Tracing
@@ -192,6 +192,8 @@ class Tracer(Tracing):
     ) -> Any:
         """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
         self.errors.look()
+        if any(type(value) is LateNumber for value in inputs):
+            inputs = as_operands(ufunc, inputs)
         if any(map(_is_foreign, inputs)):
             return self._call_ufunc(ufunc, method, inputs, options)
         if ufunc.__name__ in _OF_SCIPY and method == "__call__" and not options:

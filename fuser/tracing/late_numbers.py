@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fuser.base.errors import Unsupported
-from fuser.ir.graph import Node
+from fuser.ir.graph import Node, make_scalar
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
 
 #: Kinds of such numbers, as element loops name them.
 KINDS = {"pyint": int, "pyfloat": float, "pybool": bool}
+#: Integers up to this one are the same as floats.
+_EXACT = 1 << 53
 
 
 class LateNumber:
-    """In the place of a Python number that a loop leaves: it can be returned, or enter a loop."""
+    """In the place of a Python number that a loop leaves: it can be returned, or enter a loop.
 
-    __slots__ = ("kind", "node")
+    A float can be added, subtracted and multiplied, and meet arrays and NumPy's scalars where NumPy
+    computes with it as with a scalar of its own: where these are as wide as a Python float.
+    """
 
-    def __init__(self, node: Node, kind: str) -> None:
+    __slots__ = ("kind", "node", "tracing")
+
+    def __init__(self, tracing: Any, node: Node, kind: str) -> None:
         """Keep the value without axes that holds it, and its kind."""
-        self.node, self.kind = node, kind
+        self.tracing, self.node, self.kind = tracing, node, kind
 
     def __getattr__(self, name: str) -> Any:
         """Refused."""
@@ -27,6 +39,48 @@ class LateNumber:
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused."""
         raise refusal(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Trace a ufunc."""
+        return self.tracing.apply_ufunc(ufunc, method, inputs, options)
+
+    def __neg__(self) -> Any:
+        """The negative."""
+        return _arithmetic(operator.mul, self, -1.0)
+
+
+def is_float(value: Any) -> bool:
+    """Whether a value is a Python float: a number, or in the place of one."""
+    late = type(value) is LateNumber and value.kind == "pyfloat"
+    return late or type(value) is float or (type(value) is HostScalar and value.kind is float)
+
+
+def float_node(value: Any) -> Node:
+    """The node of a Python float, or of an integer that is one exactly."""
+    if type(value) is LateNumber:
+        return value.node
+    return make_scalar(value.text if type(value) is HostScalar else repr(value), "float64")
+
+
+def as_operands(ufunc: np.ufunc, inputs: Sequence[Any]) -> list[Any]:
+    """Operands of a ufunc, of which one is a float that a loop leaves, as arrays without axes.
+
+    Raises:
+        Unsupported: NumPy would not compute as with a scalar of float64.
+    """
+    late = [value for value in inputs if type(value) is LateNumber]
+    alike = all(_is_alike(value.dtype) for value in inputs if hasattr(type(value), "dtype"))
+    if not (alike and all(map(is_float, late))) or ufunc is np.power:
+        raise refusal(late[0])
+    return [
+        value.tracing.wrap(value.node, True) if type(value) is LateNumber else value
+        for value in inputs
+    ]
+
+
+def _is_alike(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy computes alike with a Python float and with its own beside such an array."""
+    return np.result_type(dtype, 0.0) == np.result_type(dtype, np.float64)
 
 
 def refusal(number: LateNumber) -> Unsupported:
@@ -43,10 +97,39 @@ def _refused(self: LateNumber, *args: Any, **kwargs: Any) -> Any:
     raise refusal(self)
 
 
+def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """A sum, a difference or a product: of Python floats it is one, and no such one raises."""
+    late = one if type(one) is LateNumber else other
+    if isinstance(one, (TracedArray, np.ndarray, np.generic)) or isinstance(
+        other, (TracedArray, np.ndarray, np.generic)
+    ):
+        ufunc = getattr(np, _UFUNCS[function])
+        return late.tracing.apply_ufunc(ufunc, "__call__", (one, other), {})
+    for each in (one, other):
+        small = type(each) is int and abs(each) <= _EXACT
+        if not (is_float(each) or small):
+            raise refusal(late)
+    parts = [late.tracing.wrap(float_node(each), True) for each in (one, other)]
+    return LateNumber(late.tracing, function(*parts).node, "pyfloat")
+
+
+_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply"}
+
+
+def _forth(function: Callable[[Any, Any], Any]) -> Any:
+    return lambda self, other: _arithmetic(function, self, other)
+
+
+def _back(function: Callable[[Any, Any], Any]) -> Any:
+    return lambda self, other: _arithmetic(function, other, self)
+
+
+for _name in ("add", "sub", "mul"):
+    setattr(LateNumber, f"__{_name}__", _forth(getattr(operator, _name)))
+    setattr(LateNumber, f"__r{_name}__", _back(getattr(operator, _name)))
 for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow lshift "
-    "rshift rlshift rrshift and rand or ror xor rxor neg pos abs invert lt le gt ge eq ne bool "
-    "int float index complex hash round floor ceil trunc format divmod rdivmod array_ufunc "
-    "array_function"
+    "truediv rtruediv floordiv rfloordiv mod rmod pow rpow lshift "
+    "rshift rlshift rrshift and rand or ror xor rxor pos abs invert lt le gt ge eq ne bool "
+    "int float index complex hash round floor ceil trunc format divmod rdivmod array_function"
 ).split():
     setattr(LateNumber, f"__{_name}__", _refused)
