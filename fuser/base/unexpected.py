@@ -52,8 +52,10 @@ def is_fault(error: BaseException) -> bool:
         step = step.tb_next
     frame = step.tb_frame
     ours = frame.f_globals.get("__name__", "").startswith(_PACKAGE)
-    ours = ours and frame.f_code.co_name != "__getattr__"  # of a stand-in: the function asks it
+    ours = ours and frame.f_code.co_name not in _ASKED
     return ours and frame.f_code.co_code[step.tb_lasti] not in _RAISING
 
 
+#: What the function itself asks for an attribute: a stand-in, or `getattr`.
+_ASKED = ("__getattr__", "_getattr")
 _PACKAGE = __name__.partition(".")[0] + "."

@@ -16,8 +16,9 @@ from fuser.capture import captures
 from fuser.capture.contents import Contents
 from fuser.ir import dims
 from fuser.ir.opaque_calls import LOOPS, PatternMiss
+from fuser.ir.views import Broadcast
 from fuser.kernel_spec import KernelSpec
-from fuser.tracing.trace_result import Trace
+from fuser.tracing.trace_result import OutView, Trace
 
 if TYPE_CHECKING:
     from fuser.program_spec import Kind, Program
@@ -77,11 +78,19 @@ class Specialisation:
 
     @property
     def looking_ns(self) -> float:
-        """Nanoseconds, by estimate, that Python takes at each call to compare what names hold."""
+        """Nanoseconds, by estimate, that Python takes at each call beside kernels and functions.
+
+        It compares what names hold, reads numbers off values, and repeats results.
+        """
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
         parts = [each.parts if type(each) is Contents else each for each in held]
-        return sum(LOOK_NS + PART_NS * len(each) for each in parts if type(each) in _COMPARED)
+        looks = sum(LOOK_NS + PART_NS * len(each) for each in parts if type(each) in _COMPARED)
+        calls = [node.payload for node in self.trace.graph.nodes if node.op.is_opaque]
+        reads = bool(calls) and all(call.is_inner for call in calls)
+        seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
+        repeats = any(type(view) is Broadcast for view in seen)
+        return looks + READ_NS * reads + REPEAT_NS * repeats
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -176,6 +185,8 @@ class Call:
 LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
 #: Those of a look at a list, a dict or a set that a name stands for, and of each value in it.
 LOOK_NS, PART_NS = 300, 20
+#: Those of numbers that are read off values, and of results that are read-only views.
+READ_NS, REPEAT_NS = 500, 3000
 _COMPARED = (list, dict, set)
 
 
@@ -193,7 +204,7 @@ def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
     nodes = [n for n in call.specialisation.trace.graph.nodes if not n.op.is_input]
     if any(node.op.is_opaque and node.payload.name in LOOPS for node in nodes):
         return False
-    count = sum(not (node.op.is_opaque or node.op.is_scalar) for node in nodes)
+    count = sum(not (node.op.is_opaque or node.op.uniform) for node in nodes)
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
     return count * (OPERATION_NS + ELEMENT_NS * max(sizes, default=1)) < limit_ns
 

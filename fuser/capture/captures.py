@@ -75,6 +75,14 @@ _GLOBAL_NAMES = {
     }.items()
     if name in dis.opmap
 }  # fmt: skip
+#: Names by which code goes through all attributes of a thing, whatever they are called.
+_EVERY = frozenset(
+    "__dict__ vars dir getmembers getmembers_static dumps __getstate__ __reduce_ex__".split()
+)
+#: What a function or a class is called, and says of itself.
+_OF_DEFINITIONS = frozenset("__name__ __qualname__ __doc__ __module__ __annotations__".split())
+_COMPARE_OP = dis.opmap["COMPARE_OP"]
+_CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 #: Built-in functions that look up names which the code has as text.
 _BY_TEXT = frozenset("globals vars eval exec __builtins__".split())
 
@@ -147,6 +155,18 @@ class Kinds:
         if name == "__dict__":
             return id(namespace_of(self.thing))
         return type(self.thing) if name == "__class__" else told(self.thing, name)
+
+
+class Keys:
+    """Which names a namespace has, in order."""
+
+    def __init__(self, space: Any) -> None:
+        """Look at `space`."""
+        self.space = space
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        return list(self.space)
 
 
 class _Registered:
@@ -304,6 +324,8 @@ class _Collector:
         self.names: set[str] = set()
         self.spells = False
         """Whether code asks objects for their texts."""
+        self.compares = False
+        """Whether code compares things for equality that are no constants."""
         self.doubted: set[str] = set()
         """Names that code may ask for where they are not: see `_doubted`."""
         self.own_names: set[str] = set()
@@ -318,6 +340,16 @@ class _Collector:
     def _behind(self, holder: Any, value: Any) -> None:
         """Guard what an object leads to that is always the same."""
         self.value(CellType(value), type(value).__name__, value, holder)
+
+    def _note_protocol(self, kind: Any) -> None:
+        """Note what `isinstance(thing, kind)` asks a thing for, where `kind` is a protocol."""
+        if told(kind, "__dict__").get("_is_protocol", False):
+            parts = [told(each, "__dict__") for each in told(kind, "__mro__")[:-1]
+                     if root(module_of(each)) not in STABLE]  # fmt: skip
+            parts += [space.get("__annotations__", {}) for space in parts]
+            asked = {name for space in parts for name in space if name[:1] != "_"}
+            self.names |= asked
+            self.doubted |= asked
 
     def callable(self, thing: Any) -> None:
         """Guard what a callable reads; other objects are left alone."""
@@ -343,9 +375,9 @@ class _Collector:
             if wrapped is not None and not is_a(thing, type):
                 self.callable(wrapped)
             return
-        if id(thing.__code__) in self._seen or hasattr(thing.__globals__, "replaces"):
+        if id(thing) in self._seen or hasattr(thing.__globals__, "replaces"):
             return
-        self._seen.add(id(thing.__code__))
+        self._seen.add(id(thing))
         if root(thing.__globals__) in STABLE and root(thing.__module__) in STABLE:
             if thing.__module__ == "functools":  # what `singledispatch` keeps, and its like
                 self._cells(thing, (dict, FunctionType))
@@ -354,6 +386,7 @@ class _Collector:
         names = names_of(thing.__code__)
         self.names |= names
         self.spells = self.spells or _spells(thing.__code__)
+        self.compares = self.compares or _compares(thing.__code__)
         if root(thing.__globals__) not in sys.stdlib_module_names:
             self.own_names |= names
             self.doubted |= _doubted(thing.__code__)
@@ -401,6 +434,8 @@ class _Collector:
             for function in list(self.functions):
                 for name in sorted(self.names & vars(function).keys()):
                     self.value(vars(function), name, vars(function)[name])
+                for name in sorted(self.names & _OF_DEFINITIONS):
+                    self.value(Slots(function), name, getattr(function, name), function)
 
     def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
         """Guard one name; `owner` stands for a scope that is made anew at each look."""
@@ -448,6 +483,7 @@ class _Collector:
             self.value(Slots(value), "args", value.args, value)
         if is_a(value, type) and type(value) is not type:
             self.contents(type(value))
+            self._note_protocol(value)
         if is_a(value, (BuiltinMethodType, MethodWrapperType)):
             if not is_a(value.__self__, (ModuleType, type)):
                 self._behind(value, value.__self__)
@@ -477,6 +513,9 @@ class _Collector:
             raise Unsupported("impure", kind.__name__, waits, "")
         if not is_a(value, type) and not is_open(kind):
             raise _reading(kind)
+        if is_a(value, type) and "__subclasses__" in self.own_names:
+            shown = "it looks at the subclasses of a class"
+            raise Unsupported("impure", told(value, "__name__"), shown, "")
         if is_a(value, (operator.attrgetter, operator.methodcaller)):
             self.names |= {part for text in _texts(value) for part in text.split(".")}
         taking = on_type(value, "__next__")
@@ -505,6 +544,11 @@ class _Collector:
         own = namespace if is_a(namespace, dict) and kind is not thing else None
         if own is not None and not known:
             self._same(thing, "__dict__", id(own), own)  # another one may be put in its place
+        if kind is thing:
+            for name in sorted(names & _OF_DEFINITIONS):
+                self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
+        if self._asks_for_all(kind):
+            names |= self._every(thing, kind, own)
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
@@ -550,6 +594,26 @@ class _Collector:
                 self._absent(own, name, own)
             for cls in kind.__mro__[: kind.__mro__.index(holder)]:
                 self._absent(vars(cls), name, cls)
+
+    def _asks_for_all(self, kind: type) -> bool:
+        """Whether code may ask an object for attributes that it does not name."""
+        if kind is SimpleNamespace and (self.spells or self.compares):
+            return True
+        return not self.own_names.isdisjoint(_EVERY)
+
+    def _every(self, thing: Any, kind: type, own: dict[str, Any] | None) -> set[str]:
+        """Guard which attributes an object and its classes have; their names."""
+        spaces = [] if own is None else [(own, thing)]
+        for cls in told(kind, "__mro__"):
+            if root(module_of(cls)) not in STABLE:
+                spaces.append((told(cls, "__dict__"), cls))
+        found: set[str] = set()
+        for space, owner in spaces:
+            if (id(owner), "") not in self._guarded:
+                self._guarded.add((id(owner), ""))
+                self._add(NameGuard(Keys(space), "the names of attributes", list(space), True))
+            found.update(name for name in space if type(name) is str and name[:2] != "__")
+        return found
 
     def _of_fused(self, thing: Any) -> None:
         """Guard what users have set on a fused function, where code does more than call it."""
@@ -732,6 +796,25 @@ def _looks_at(code: CodeType, name: str) -> bool:
 def _every_name(code: CodeType) -> set[str]:
     """Names of all kinds in a code object."""
     return {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+
+
+@memo(1024)
+def _compares(code: CodeType) -> bool:
+    """Whether code, or code inside it, compares for equality what is no constant, or looks for it.
+
+    A constant is on top of the stack when it is loaded last, or before one other load.
+    """
+    if _COMPARE_OP in code.co_code[::2] or _CONTAINS_OP in code.co_code[::2]:
+        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+        for place, step in enumerate(steps):
+            if step.opcode == _CONTAINS_OP:
+                return True
+            if step.opcode == _COMPARE_OP and step.argval in ("==", "!="):
+                last, before = steps[place - 1].opname, steps[place - 2].opname
+                alone = last.startswith("LOAD_") and last not in ("LOAD_ATTR", "LOAD_METHOD")
+                if last != "LOAD_CONST" and not (alone and before == "LOAD_CONST"):
+                    return True
+    return any(_compares(part) for part in code.co_consts if is_a(part, CodeType))
 
 
 @memo(1024)

@@ -16,7 +16,7 @@ import numpy as np
 from fuser.base import forks
 from fuser.base.packages import STABLE, root
 from fuser.base.protocols import is_a, module_of, namespace_of
-from fuser.capture.captures import ABSENT, Kinds, NameGuard, Slots, names_of
+from fuser.capture.captures import ABSENT, Keys, Kinds, NameGuard, Slots, names_of
 from fuser.capture.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.capture.permitted import told
 from fuser.capture.private_copies import Copies
@@ -90,6 +90,8 @@ class Surroundings:
         self.drawn = ""
         self._seen: set[int] = set()
         for guard in self.guards:
+            if type(guard.scope) is Keys:
+                continue  # the namespaces are looked at themselves
             value = _value(guard.scope, guard.name)
             self._names.append((guard, value))
             self._keep(value, guard.name)

@@ -16,7 +16,15 @@ import types
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import CellType, CodeType, FrameType, FunctionType, MappingProxyType, MethodType
+from types import (
+    CellType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+)
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +38,10 @@ from fuser.base.trees import changeable
 from fuser.capture import codes, evident, numpy_alike, other_packages
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import (
+    ABSENT,
     NameGuard,
     Remembered,
+    Slots,
     arrays_of,
     has_elements,
     is_fused,
@@ -54,6 +64,9 @@ _STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"
 if TYPE_CHECKING:
     from fuser.capture.staging import Staged
 
+#: What a function says of itself.
+_SAID = ("__qualname__", "__module__", "__doc__",
+         "__annotations__" if sys.version_info < (3, 14) else "__annotate__")  # fmt: skip
 #: How the names of classes begin that a function finds replaced: no other name begins so.
 CALLED_AS = "call of "
 
@@ -126,6 +139,9 @@ class Substitution:
             for space in (namespace_of(thing), *of_classes):
                 if is_a(space, (dict, MappingProxyType)):
                     self.read.note(space, name)
+                    if type(space.get(name)) is MemberDescriptorType and thing is not kind:
+                        held = getattr(thing, name, ABSENT)
+                        self.remembered.append(NameGuard(Slots(thing), name, held, False))
 
     def ways_past(self) -> list[Any]:
         """What may lead to arrays that are no stand-ins: what the function met as it is."""
@@ -203,7 +219,8 @@ class Substitution:
             named = function.__kwdefaults__.items()
             copy.__kwdefaults__ = {name: self.value(each, numpy) for name, each in named}
         copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
-        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        for name in _SAID:
+            setattr(copy, name, getattr(function, name))
         return copy
 
     def _cell(self, cell: CellType, numpy: _Module) -> CellType:
@@ -570,25 +587,56 @@ class Names(dict[str, Any]):
         """Whether the module has such a global."""
         return key in self._original
 
+    def _every(self, *_: Any) -> Any:
+        """Refused: a name may be added later, and what each stands for is not looked at."""
+        raise _looking_at_every("globals()")
+
+    __iter__ = __len__ = __reversed__ = __or__ = __ror__ = _every
+    keys = values = items = copy = _every
+
     def assigned(self) -> list[str]:
         """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""
         own = {"__builtins__", "__name__", codes.LOOPS, *(CALLED_AS + name for name in CALLED)}
-        return sorted(self.keys() - own)
+        return sorted(dict.keys(self) - own)
 
     def get(self, key: str, default: Any = None) -> Any:
         """A global, or the default."""
         return self[key] if key in self._original else default
 
 
-class _UserModule:
+class _AsModule:
+    """What stands for a module: its names are looked up one by one."""
+
+    __slots__ = ()
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override] # nobody may write it, either
+        """Refused: a name may be added later, and what each stands for is not looked at."""
+        raise _looking_at_every("vars() of a module")
+
+    def __dir__(self) -> Any:
+        """Refused, likewise."""
+        raise _looking_at_every("dir() of a module")
+
+
+def _looking_at_every(name: str) -> Unsupported:
+    """The error of code that goes through the names of a module."""
+    return Unsupported("impure", name, "it may look at every name")
+
+
+class _UserModule(_AsModule):
     """A module of the user's, with stand-ins for the arrays in it."""
 
+    __slots__ = ("_module", "_substitution")
+
     def __init__(self, substitution: Substitution, module: types.ModuleType) -> None:
-        vars(self).update(_substitution=substitution, _module=module)
+        object.__setattr__(self, "_substitution", substitution)
+        object.__setattr__(self, "_module", module)
 
     def __getattr__(self, name: str) -> Any:
         """The module's own, as it is seen."""
         seen = self._substitution
+        seen.read.note(vars(self._module), name)
         found = getattr(self._module, name)
         return seen.named(vars(self._module), name, found, seen.numpy)
 
@@ -601,8 +649,10 @@ class _UserModule:
         raise Unsupported("side-effect", f"{self._module.__name__}.{name}", "it is deleted")
 
 
-class _Module:
+class _Module(_AsModule):
     """NumPy, or a part of it, with some functions replaced."""
+
+    __slots__ = ("_module", "_read", "_reduces", "_takes_lists", "_taking", "_tracing")
 
     def __init__(
         self, tracing: Tracing, read: ReadNames, module: Any, takes_lists: bool = True,

@@ -341,7 +341,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
                 else loop_text.spell_element_loop(spec, loop, found._sizes, call.numbers)
                 for loop in spec.between if not isinstance(loop, (GraphBreak, Asked))
             ]
-        found.asked = [graph_breaks.spell_asked(spec, step) for step in spec.asked]
+        found.asked = [graph_breaks.spell_asked(spec, step, found._sizes) for step in spec.asked]
         found.graph_breaks = [
             graph_breaks.spell_break(spec, one, found._sizes) for one in spec.graph_breaks
         ]

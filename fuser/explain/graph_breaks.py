@@ -118,8 +118,14 @@ def spell_break(program: Program, one: GraphBreak, sizes: Mapping[str, int]) -> 
     return "\n".join(lines)
 
 
-def spell_asked(program: Program, step: Asked) -> str:
-    """What is asked of values as text: a number that is read, or a decision; "" for a length."""
+def spell_asked(program: Program, step: Asked, sizes: Mapping[str, int]) -> str:
+    """What is asked of values as text: a number that is read, or a decision; "" for a length.
+
+    Args:
+        program: the program.
+        step: of it.
+        sizes: lengths by symbol.
+    """
     call, where = step.nodes[0].payload, f" ({step.where})" if step.where else ""
     if step.decides:
         return f"decision: {spell_outcome(call.args[0].text, call.args[1])}{where}"
@@ -127,7 +133,7 @@ def spell_asked(program: Program, step: Asked) -> str:
         return ""
     ((_, chain),), node = step.operands, step.nodes[0].args[0]
     base = seen_behind(node, chain)
-    value = labels_of(program.graph).get(id(base), "") + spell_views(chain, base, (), {})
+    value = labels_of(program.graph).get(id(base), "") + spell_views(chain, base, (), sizes)
     return f"reads {call.tells} off {value}: {node.type}{where}"
 
 

@@ -481,6 +481,21 @@ class Reshape(_OfLengths):
         return Reshape(shape)
 
 
+def repeated(array: Any, shape: tuple[int, ...], module: Any = np) -> Any:
+    """`module.broadcast_to`, quick where nothing is repeated: then all that is new is read-only.
+
+    Args:
+        array: of NumPy's or CuPy's.
+        shape: that it is seen in.
+        module: NumPy or CuPy.
+    """
+    if module is not np or array.shape != shape:
+        return module.broadcast_to(array, shape)
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
 @record(eq=False)
 class Broadcast(_OfLengths):
     """Elements repeated along new axes in front, and along axes of length 1."""
@@ -505,12 +520,12 @@ class Broadcast(_OfLengths):
 
     def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
         """Never writeable."""
-        return module.broadcast_to(array, self._sizes(sizes))
+        return repeated(array, self._sizes(sizes), module)
 
     def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """NumPy's function."""
         shape = "".join(f"{dim(each)}, " for each in self.lengths)
-        return f"{constant(np.broadcast_to)}({array}, ({shape}))"
+        return f"{constant(repeated)}({array}, ({shape}))"
 
     def seen(self, seen: Seen) -> Seen | None:
         """Axes are added in front; those of length 1 only repeat."""

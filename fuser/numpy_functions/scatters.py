@@ -45,7 +45,7 @@ def _bincount(tracing: Tracing, x: Any, /, weights: Any = None, minlength: Any =
     if not has_scatters() or length is None or numbers is None or numbers.ndim != 1:
         raise Unsupported("unsupported-argument", "np.bincount", NO_LENGTH)
     value: Any = make_constant(1, np.int64)
-    if weights is not None:
+    if weights is not None and numbers.shape[0] != 0:  # of no numbers NumPy counts integers
         given = array_of(tracing, weights)
         same = given.ndim == 1 and given.dtype.kind in "biuf"
         if not (same and tracing.fits_into(numbers.dims, given.dims)):

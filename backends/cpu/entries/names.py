@@ -171,9 +171,14 @@ def _now(guard: captures.NameGuard, kind: int, scope: Any) -> Any:
         NotServed: it can be changed in place.
     """
     if kind == layout.IN_CELL:
-        now = scope.cell_contents
+        try:
+            now = scope.cell_contents
+        except ValueError:  # nothing in it
+            now = captures.ABSENT
     elif kind == layout.IN_OBJECT:
-        now = getattr(scope, guard.name)
+        now = getattr(scope, guard.name, captures.ABSENT)
+        if now is captures.ABSENT:
+            raise NotServed
     else:
         now = scope.get(guard.name, captures.ABSENT)
     if guard.by_value and not _immutable(now):

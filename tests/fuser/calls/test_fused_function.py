@@ -424,6 +424,15 @@ def test_refused_calls_of_any_kind_are_the_plain_functions(
     assert len(fused.fallbacks) == 1
 
 
+@pytest.mark.parametrize("function", [lambda x: x.imag, lambda x: float(x[0, 0])])
+def test_what_numpy_does_at_once_is_numpys(function: Any) -> None:
+    """Python would take longer to put the result together, or to read a number."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(2 * PATIENCE):
+        assert np.array_equal(fused(X), function(X))
+    assert [reason.code for reason in fused.fallbacks] == ["no-gain"]
+
+
 MANY = {str(number): float(number) for number in range(60)}
 
 

@@ -78,3 +78,9 @@ def test_candidates_name_the_function() -> None:
     assert (apart["bytes_saved"] == 800).all()
     graph = fuser.trace(ranks, X, Y)
     assert fuser.fusion_candidates(graph, {"n0": 10, "n1": 10})["bytes_saved"].max() == 160
+
+
+def test_a_number_read_off_an_element_is_told() -> None:
+    """The element is spelled with the length of this call."""
+    text = str(fuser.fuse(lambda x, k: x * float(x[-1]) * k, fallback="allow").explain(X, 2.0))
+    assert "reads s1 off x[-1]: float64[]" in text, text

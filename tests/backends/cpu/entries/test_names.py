@@ -1,5 +1,6 @@
 """Names are settled by objects that cannot change; others are compared by Python."""
 
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,19 @@ def test_names_are_settled_by_objects_that_cannot_change() -> None:
     absent = captures.NameGuard(scope, "absent", captures.ABSENT, False)
     assert names.describe_names([absent], keep)[0][0][-1] == 0
     assert len(names.describe_names([absent] * (names.MOST_GUARDS + 1), keep)[1]) == 1
+
+
+def test_what_is_not_there_yet() -> None:
+    """An empty cell is compared natively; a slot with nothing in it by Python."""
+
+    class Slotted:
+        __slots__ = ("value",)
+
+    cell = CellType()
+    guard = captures.NameGuard(cell, "cell", captures.ABSENT, False)
+    assert names.describe_names([guard], [])[0][0][-1] == 0
+    slot = captures.NameGuard(captures.Slots(Slotted()), "value", captures.ABSENT, False)
+    assert names.describe_names([slot], [])[1] == [slot]
 
 
 def test_a_list_that_changes_is_noticed() -> None:
