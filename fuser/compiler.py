@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
-from fuser.base import budget, config, counters, logs
+from fuser.base import budget, config, counters, notices
 from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.base.timeline import phase
@@ -229,7 +229,7 @@ def compile_kernel(spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Bac
         name, text, nests = emit_text(spec, group, arg_spec, backend)
     budget.spend("instructions", _compile_cost(text, nests))
     dump("llvm" if backend.name == "cpu" else "cuda", name, text)
-    logs.note("compiling %s", name)
+    notices.note("compiling %s", name)
     with phase("compile", name):
         kernel = backend.compile(text, nests, name)
     if "asm" in config.current().dump:

@@ -20,7 +20,7 @@ from fuser.base.errors import (
 )
 from fuser.base.timeline import phase
 from fuser.base.unexpected import internal_errors
-from fuser.ir import dims, view_chains
+from fuser.ir import dims, views
 from fuser.ir.dims import Dim, symbols
 from fuser.ir.graph import Graph
 from fuser.ir.views import Broadcast, Index, Part, Transpose
@@ -280,11 +280,11 @@ def may_write_directly(
         whole = array.shape == target.shape
         if not all(isinstance(view, (Index, Part, Broadcast)) for view in load.views):
             return False
-        seen = view_chains.apply_views(array, load.views, sizes, module)
+        seen = views.apply_views(array, load.views, sizes, module)
         if not whole and not may_share_memory(seen, target):
             continue
         alike = [desc.views for desc in own if not whole or desc.views == load.views]
-        stored = (view_chains.apply_views(target, chain, sizes, module) for chain in alike)
+        stored = (views.apply_views(target, chain, sizes, module) for chain in alike)
         if not any(_is_same(seen, one, backend) for one in stored):
             return False
     return True

@@ -22,7 +22,7 @@ FEW = frozenset((
 FILLED_ONCE = frozenset((
     "fuser.backend._factories", "fuser.backend._instances", "fuser.backend._missing",
     "fuser.ir.function_table.HANDLERS", "fuser.ir.function_table._loaders",
-    "fuser.ir.callables._functions", "fuser.ir.callables._names",
+    "fuser.ir.opaque_calls._functions", "fuser.ir.opaque_calls._names",
     "fuser.calls.pickling._kinds", "fuser.calls.fused_function._looking",
     "fuser.calls.loading._loaded", "fuser.calls.native_call._keep",
     "fuser.backends.gpu.helpers.HELPERS", "fuser.backends.gpu.complex_helpers.COMPLEX_HELPERS",

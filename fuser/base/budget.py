@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from time import thread_time
 from typing import Any
 
-from fuser.base import logs
+from fuser.base import notices
 from fuser.base.errors import Unsupported
 
 #: What one first call may take, all its traces together. Of 27,000 first calls in the tests the
@@ -109,7 +109,7 @@ class Budget:
             f"compile ({used['operations']:,} operations, {used['kernels']:,} kernels so far); "
             f"after {SECONDS:g} s NumPy runs it"
         )
-        logs.tell(text)
+        notices.tell(text)
         with suppress(AttributeError, OSError, ValueError):  # no stream, or one that is closed
             if sys.__stderr__ is not None and sys.__stderr__.isatty():
                 sys.__stderr__.write(f"fuser: {text}\n")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fuser.base import trees
-from fuser.base.constant_keys import Same, constant_key
 from fuser.base.packages import root
 from fuser.base.protocols import is_array, module_of
+from fuser.base.trees import Same, constant_key
 
 
 def signature(structure: Any, leaves: Sequence[Any]) -> Any:

@@ -1,13 +1,43 @@
-"""Says why a call runs in NumPy: counts reasons, and warns of each once for every function."""
+"""What the fuser says: why a call runs in NumPy, counted, and warned of once for every function.
+
+It speaks to `logging`, too, under the name "fuser".
+
+A program that has not imported `logging` has set up nothing that could take a line, so it is not
+imported here. Reasons for not fusing are of level INFO, what is traced and compiled of level DEBUG.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from types import FrameType
+from typing import Any
 
-from fuser.base import caches, counters, forks, logs
+from fuser.base import caches, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
+
+
+def tell(text: str, *values: Any) -> None:
+    """Log a line of level INFO.
+
+    Args:
+        text: with `%s` for each value.
+        values: are spelled only where somebody listens.
+    """
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.getLogger("fuser").info(text, *values)
+
+
+def note(text: str, *values: Any) -> None:
+    """Log a line of level DEBUG.
+
+    Args:
+        text: see `tell`.
+        values: likewise.
+    """
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.getLogger("fuser").debug(text, *values)
+
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
@@ -36,7 +66,7 @@ def record(reason: Reason, policy: str, function: str = "") -> None:
 def say(reason: Reason, policy: str, function: str = "") -> None:
     """Warn of a reason, once for each function, if the policy is "warn"; log it if it is not."""
     if policy != "warn":
-        logs.note("not fused: %s", reason)
+        note("not fused: %s", reason)
         return
     key = (reason.code, reason.operation, reason.where, function)
     with _lock:
@@ -45,7 +75,7 @@ def say(reason: Reason, policy: str, function: str = "") -> None:
             _warned.clear()
         _warned.add(key)
     if new:
-        logs.tell("not fused: %s", reason)
+        tell("not fused: %s", reason)
         warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())
 
 

@@ -19,7 +19,7 @@ from fuser.base.call_keys import changed_argument, leaf_names
 from fuser.base.errors import Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a, namespace_of, type_has
 from fuser.base.records import record
-from fuser.calls.outputs import copied_into
+from fuser.calls.running import copied_into
 from fuser.capture.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar

@@ -60,7 +60,7 @@ from fuser.calls import (
     pickling,
     running,
 )
-from fuser.calls.outputs import copied_into, given_buffers
+from fuser.calls.running import copied_into, given_buffers
 from fuser.calls.specialisation import Call, Specialisation, is_brief
 from fuser.capture.effects import tracing_here
 from fuser.capture.known_errors import PATIENCE, counts_of

@@ -22,7 +22,7 @@ from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
 from fuser.executor import is_hazardous, planned_for, shared_nest
-from fuser.ir import dims, view_chains
+from fuser.ir import dims, views
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Operand, Unset
 from fuser.ir.views import Chain
@@ -298,7 +298,7 @@ class Steps:
         """The dtype of an operand through its views, and how it lies."""
         kind = self._call.kinds[name]
         if chain and kind.contiguous:
-            seen = view_chains.apply_views(
+            seen = views.apply_views(
                 np.empty(kind.shape, kind.dtype), chain, self._call.sizes, np
             )
             return kind.dtype, layout_of(seen)

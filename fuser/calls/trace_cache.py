@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fuser import executor
-from fuser.base import forks, logs, notices, trees
-from fuser.base.constant_keys import stands_for_others
+from fuser.base import forks, notices, trees
 from fuser.base.error_states import noted
 from fuser.base.errors import Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed, field, record
 from fuser.base.timeline import phase
+from fuser.base.trees import stands_for_others
 from fuser.base.unexpected import internal_errors
 from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.capture import captures
@@ -191,7 +191,7 @@ def specialised(
         entry.refuse(reason, names)
         raise CannotRun(reason)
     entry.found = [*entry.found, specialisation]
-    logs.note("traced %s: its graph has %d operations", function._name, len(trace.graph.nodes))
+    notices.note("traced %s: its graph has %d operations", function._name, len(trace.graph.nodes))
     if refused is not None:
         raise refused
     return call

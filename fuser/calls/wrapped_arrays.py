@@ -32,7 +32,7 @@ from fuser.base.packages import root
 from fuser.base.protocols import module_of
 from fuser.calls import lazy_arrays
 from fuser.calls.lazy_arrays import is_labelled, is_mapped
-from fuser.calls.outputs import copied_into
+from fuser.calls.running import copied_into
 from fuser.calls.specialisation import Specialisation
 from fuser.executor import CannotRun
 from fuser.ir.graph import Graph

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.capture.opaque_tracing import call_named, update
-from fuser.numpy_functions import element_of_each_row, gathers, scatters, take_and_put
+from fuser.numpy_functions import element_of_each_row, gathers, take_and_put
 from fuser.tracing import selections
 from fuser.tracing.traced_array import TracedArray
 
@@ -35,7 +35,7 @@ def put(array: TracedArray, index: Any, value: Any) -> None:
         return
     if not selections.is_mask(index, array):
         with contextlib.suppress(Unsupported):
-            if scatters.put(array, index, value):
+            if gathers.put(array, index, value):
                 return
         update(array, index, value)
         return

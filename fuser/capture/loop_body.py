@@ -14,7 +14,7 @@ from fuser.capture.loop_lengths import Lengths
 from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import Slot, is_plain, is_written, text_of
 from fuser.capture.results import finish
-from fuser.ir import dims, loops, opaque_calls, opaque_text
+from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import Node, intern, make_input, make_scalar, walk
 from fuser.tracing.canonical import lengths_of
 from fuser.tracing.trace_result import OutAlias, OutNode, Trace
@@ -168,7 +168,7 @@ class Body:
             raise NotALoop("it reads an array of a loop around it")
         payload = node.payload
         if node.op.is_opaque:
-            payload = opaque_calls.read(opaque_text.respell(payload.text, self._spelled))
+            payload = opaque_calls.read(opaque_calls.respell(payload.text, self._spelled))
         return intern(node.op, args, node.shape, node.dtype, payload)
 
     def _spelled(self, text: str, in_kernel: bool = False) -> str:

@@ -252,7 +252,7 @@ class Substitution:
             self.left.append(value)
             return without_memory(value, self._remembered)
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
-            from fuser.capture.side_effects import watched_partial  # few functions have any
+            from fuser.capture.effects import watched_partial  # few functions have any
 
             return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:

@@ -1,9 +1,13 @@
-"""Functions without a fused form, while tracing: they run once, and tracing goes on."""
+"""Functions without a fused form, while tracing: they run once, and tracing goes on.
+
+Their operands are written as text, and what they gave before is known again.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -11,10 +15,10 @@ import numpy as np
 from fuser.base import budget, trees
 from fuser.base.errors import Unsupported, user_line
 from fuser.base.protocols import has
-from fuser.capture.opaque_operands import Operands, name_of
-from fuser.ir import infer, opaque_calls, opaque_text
+from fuser.ir import infer, opaque_calls
 from fuser.ir.dims import Shape
-from fuser.ir.graph import Node, intern
+from fuser.ir.function_table import plain_function
+from fuser.ir.graph import Node, intern, make_constant
 from fuser.ir.ops import TABLE
 from fuser.ir.views import Diagonal, Index, Part, Transpose
 from fuser.tracing.admitted_dtypes import is_known
@@ -24,7 +28,82 @@ from fuser.tracing.trace_result import Record
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
 from fuser.tracing.traced_memory import THROUGH, TracedMemory
+from fuser.tracing.traced_scalars import HostScalar
 from fuser.tracing.valueless import check_values
+
+
+class Operands:
+    """The operands of one call, numbered as they are spelled."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self.tracing = tracing
+        self.arrays: list[Any] = []
+        self.nodes: list[Node] = []
+
+    def text(self, value: Any) -> str | None:
+        """`a0` for an array, `host('n0')` for a traced number; None for anything else."""
+        from fuser.ir import opaque_calls
+
+        if isinstance(value, TracedArray):
+            if value.tracing is not self.tracing:
+                raise Unsupported(
+                    "not-traceable", "nested trace", "an array that belongs to another traced call"
+                )
+            return self._add(value, value.node, value.generic)
+        if type(value) is HostScalar:
+            return f"host({value.text!r})"
+        if isinstance(value, np.generic) and opaque_calls.named_dtype(value.dtype):
+            return self._add(value, make_constant(value, value.dtype), True)
+        if isinstance(value, np.ndarray) or has(value, "__cuda_array_interface__"):
+            array = self.tracing.capture(value)
+            return self._add(array, array.node, False)
+        if callable(value) and not isinstance(value, type):
+            return _function_text(value, self.text)
+        return None
+
+    def _add(self, value: Any, node: Node, scalar: bool) -> str:
+        self.arrays.append(value)
+        self.nodes.append(node)
+        return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
+
+
+def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | None:
+    """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name.
+
+    One that reaches traced values is `closure('module.name', a2)`, with them after its name.
+    """
+    from fuser.capture.namespace import original  # which is not loaded with this file
+    from fuser.ir import opaque_calls
+
+    function = plain_function(value)
+    if type(function) is not FunctionType or name_of(function) is not None:
+        name = name_of(function)
+        return None if name is None else f"function({name!r})"
+    traced: list[Any] = []
+    plain = original(function, traced, opaque_calls.FREE)
+    known = None if plain is None else opaque_calls.name_of(plain)
+    if known is None:
+        return None
+    held = [operand(each) for each in traced]
+    if None in held:
+        return None
+    parts = ", ".join([repr(known), *map(str, held)])
+    return f"closure({parts})" if held else f"function({parts})"
+
+
+def name_of(function: Any) -> str | None:
+    """The name by which NumPy's function is found again, or None."""
+    module = getattr(function, "__module__", None) or "numpy"
+    names = [f"{module}.{getattr(function, '__name__', '')}"]
+    names.append(f"numpy.{getattr(function, '__name__', '')}")
+    for name in names:
+        try:
+            if opaque_calls.resolve(name) is function:
+                return name
+        except Exception:  # noqa: BLE001 - odd names of other packages: then it is not NumPy's
+            continue
+    return None
+
 
 #: What is found of a function that changes an array of NumPy's own.
 CHANGES = "it changes what it is given"
@@ -123,7 +202,7 @@ def _spelled(
     """The call as text."""
     parts: list[str] = []
     for key, value in [*((None, arg) for arg in args), *kwargs.items()]:
-        text = opaque_text.spell(value, operands.text)
+        text = opaque_calls.spell(value, operands.text)
         if text is None:
             short = name.replace("numpy.", "np.", 1)
             raise Unsupported("unsupported-argument", short, f"a {type(value).__name__} argument")
@@ -174,7 +253,7 @@ def _check_result(short: str, value: Any) -> None:
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         if not has(value, "__cuda_array_interface__"):
             raise Unsupported("array-conversion", short, f"it gives {type(value).__name__}")
-    if not opaque_text.named_dtype(value.dtype):
+    if not opaque_calls.named_dtype(value.dtype):
         raise Unsupported("unsupported-dtype", short, f"it gives dtype {value.dtype}")
 
 

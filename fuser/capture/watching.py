@@ -36,9 +36,9 @@ from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture import staging
 from fuser.capture.codes import codes_in
 from fuser.capture.contents import parts_of
+from fuser.capture.effects import EFFECTS, codes_with_effects, has_effect
 from fuser.capture.namespace import Names, compares_truth
 from fuser.capture.permitted import is_permitted, is_permitted_code, is_trusted, may_read
-from fuser.capture.side_effects import EFFECTS, codes_with_effects, has_effect
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.traced_scalars import HostScalar
 

@@ -32,7 +32,7 @@ from fuser.dask.optimization import EXPRESSIONS, are_expressions, with_kernels
 from fuser.executor import CannotRun
 from fuser.ir import dims
 from fuser.ir.graph import Graph
-from fuser.ir.view_chains import apply_views
+from fuser.ir.views import apply_views
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
 from fuser.tracing.valueless import valueless
 

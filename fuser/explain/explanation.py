@@ -34,7 +34,7 @@ from fuser.program_spec import Asked, GraphBreak, LoopRegion, Program, Stage
 from fuser.programs import partition, run
 from fuser.scheduling import row_tiling, verdicts
 from fuser.scheduling.plans import Plan
-from fuser.traffic import rereads
+from fuser.traffic import moved_bytes
 from fuser.traffic.ledger import Ledger, boundaries, ledger
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Explanation:
     asked: list[str] = field(default_factory=list)
     decisions: list[str] = field(default_factory=list)
     _spec: KernelSpec | Program | None = None
-    _keeps: rereads.Keeps = rereads.on_a_cpu
+    _keeps: moved_bytes.Keeps = moved_bytes.on_a_cpu
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -107,7 +107,7 @@ class Explanation:
     @property
     def boundaries(self) -> list[dict[str, Any]]:
         """What crosses the borders between kernels, as `ledger.boundaries` gives it."""
-        with rereads.kept_by(self._keeps):
+        with moved_bytes.kept_by(self._keeps):
             if isinstance(self._spec, Program):
                 return graph_breaks.boundaries(self._spec, self._sizes)
             return [] if self._spec is None else boundaries(self._spec, self._sizes)
@@ -210,7 +210,7 @@ class Explanation:
         """What a drawing shows; where the call is not fused, why."""
         if self._spec is None:
             return drawing.picture_of_refusal(self.name, self.fallbacks)
-        with rereads.kept_by(self._keeps):
+        with moved_bytes.kept_by(self._keeps):
             return drawing.picture_of(self._spec, self._sizes)
 
     def _repr_html_(self) -> str:
@@ -333,7 +333,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
             for k, group in enumerate(one.plan.groups)
         ]
     if isinstance(spec, Program):
-        with rereads.kept_by(backend.keeps_rows):
+        with moved_bytes.kept_by(backend.keeps_rows):
             found.ledger = loop_text.whole_book(spec, found._sizes, call.numbers)
             found.loops = [
                 loop_text.spell_loop(spec, loop, found._sizes, call.numbers)
@@ -347,7 +347,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         ]
         found.fallbacks += [one.reason for one in spec.graph_breaks]
     else:
-        with rereads.kept_by(backend.keeps_rows):
+        with moved_bytes.kept_by(backend.keeps_rows):
             found.ledger = ledger(spec, call.sizes)
     return found
 

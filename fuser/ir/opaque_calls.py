@@ -9,6 +9,9 @@ when the function is called, `closure('name', a1)` a function that reaches value
 the program from a value, `fuser.decided(host('s1 > 0'), True)` is a decision and its outcome
 (`fuser.capture.decisions`). Nothing but literals, these names and functions of a table is read
 back: `resolve` has it.
+
+`spell` writes arguments as such text. Python functions that NumPy calls for each row have names in
+it: two functions that do the same, as a lambda that is made anew by every call, have one name.
 """
 
 from __future__ import annotations
@@ -20,15 +23,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from fuser.base import host_expressions, trees
+from fuser.base import forks, host_expressions, trees
 from fuser.base.caches import memo
 from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
-from fuser.base.host_expressions import evaluate_scalar, scalar_symbols, short
+from fuser.base.host_expressions import evaluate_scalar, rename_scalars, scalar_symbols, short
 from fuser.base.packages import NUMPY_MODULES, SCIPY_PACKAGES
 from fuser.base.records import record
 from fuser.ir import dims, function_table, infer, layouts, views
@@ -94,7 +98,7 @@ class Number:
 
 @record
 class Closure:
-    """A function whose cells hold values of the call: its name in `callables`, and those."""
+    """A function whose cells hold values of the call: its name (see `name_of`), and those."""
 
     name: str
     values: tuple[Any, ...]
@@ -164,9 +168,7 @@ class Call(Attribute):
 
     def renamed(self, names: Mapping[str, Any]) -> Call:
         """With other symbols in its numbers and lengths."""
-        from fuser.ir import opaque_text
-
-        return read(opaque_text.rename(self.text, names))
+        return read(rename(self.text, names))
 
     @property
     def tells(self) -> str:
@@ -308,12 +310,10 @@ def _text(value: Any) -> str:
 
 
 def _function(name: str) -> Any:
-    """A function among the arguments: NumPy's, or one of `callables`."""
-    from fuser.ir import callables
-
+    """A function among the arguments: NumPy's, or one that has a name here."""
     _text(name)
     plain = name.startswith(("numpy.", "math.", "scipy."))
-    return resolve(name) if plain else callables.find(name)
+    return resolve(name) if plain else function_named(name)
 
 
 def _closure(name: str, *values: Any) -> Closure:
@@ -322,9 +322,7 @@ def _closure(name: str, *values: Any) -> Closure:
     Raises:
         GraphError: this process has none of that name.
     """
-    from fuser.ir import callables
-
-    callables.find(_text(name))
+    function_named(_text(name))
     return Closure(name, values)
 
 
@@ -436,10 +434,8 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
     Raises:
         PatternMiss: a view is a copy.
     """
-    from fuser.ir import view_chains
-
     new = array.copy("K") if layouts.is_array(array) else array.copy()
-    seen = view_chains.apply_views(new, [views.read(*view) for view in chain], {}, np)
+    seen = views.apply_views(new, [views.read(*view) for view in chain], {}, np)
     if chain and not np.may_share_memory(seen, new):
         raise PatternMiss("a view of this memory is a copy")
     return new, seen
@@ -482,8 +478,6 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 
 def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> Any:
     """An argument with its operands and numbers put in."""
-    from fuser.ir import callables
-
     kind = type(value)
     if kind is Operand:
         array = operands[value.index]
@@ -492,7 +486,7 @@ def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> A
         return evaluate_scalar(value.text, numbers)
     if kind is Closure:
         held = [filled(part, operands, numbers) for part in value.values]
-        return callables.bound(value.name, *held)
+        return with_values(value.name, *held)
     if kind is tuple or kind is list:
         return kind(filled(part, operands, numbers) for part in value)
     if kind is dict:
@@ -664,3 +658,136 @@ def _has_fused_form(name: str) -> bool:
         return known or function in function_table.handlers()
     except TypeError:  # not hashable
         return False
+
+
+# -- arguments as text --------------------------------------------------------------------------
+
+
+def spell(value: Any, operand: Callable[[Any], str | None]) -> str | None:
+    """Write an argument; None where it has no text.
+
+    Args:
+        value: the argument.
+        operand: gives the text of arrays and traced numbers, None for anything else.
+    """
+    known = operand(value)
+    if known is not None:
+        return known
+    kind = type(value)
+    if value is None or value is Ellipsis or kind in (bool, int):
+        return "..." if value is Ellipsis else repr(value)
+    if kind is str:
+        return None if "host(" in value else repr(value)
+    if kind is float:
+        return repr(value)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and _is_dtype(value)):
+        name = np.dtype(value).name
+        return f"dtype({name!r})" if _round_trips(np.dtype(value)) else None
+    if kind is slice:
+        parts = [spell(bound, operand) for bound in (value.start, value.stop, value.step)]
+        return None if None in parts else f"slice({', '.join(map(str, parts))})"
+    if kind in (tuple, list):
+        parts = [spell(part, operand) for part in value]
+        if None in parts:
+            return None
+        inner = ", ".join(map(str, parts))
+        return f"[{inner}]" if kind is list else f"({inner}{',' if len(parts) == 1 else ''})"
+    if kind is dict and all(type(key) is str for key in value):
+        pairs = [(key, spell(part, operand)) for key, part in value.items()]
+        if any(part is None for _, part in pairs):
+            return None
+        return f"dict({', '.join(f'{key}={part}' for key, part in pairs)})"
+    return None
+
+
+def _is_dtype(kind: type) -> bool:
+    """Whether a type names a dtype."""
+    return kind in (bool, int, float, complex) or issubclass(kind, np.generic)
+
+
+def _round_trips(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is known by its name alone."""
+    try:
+        return re.fullmatch(r"\w+", dtype.name) is not None and np.dtype(dtype.name) == dtype
+    except TypeError:
+        return False
+
+
+def named_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of this dtype can pass between calls of NumPy functions."""
+    return dtype.kind in "biufc" and dtype.isnative and _round_trips(dtype)
+
+
+def rename(text: str, names: Mapping[str, Any]) -> str:
+    """Replace symbols in the numbers of a call."""
+    return respell(text, lambda number: rename_scalars(number, names))
+
+
+def respell(text: str, change: Callable[[str], str]) -> str:
+    """Replace the numbers of a call, each by what a function makes of its text."""
+    return re.sub(_HOST, lambda found: f"host({change(found[1])!r})", text)
+
+
+_HOST = r"host\('([^']*)'\)"
+
+
+# -- Python functions that NumPy calls for each row, and names for them ------------------------
+
+#: What a cell holds that is kept free for a value of each call.
+FREE = object()
+#: More functions than this are not remembered: what calls another one runs as a whole.
+FUNCTION_LIMIT = 1024
+_lock = forks.lock()
+_functions: dict[str, FunctionType] = {}
+_names: dict[Any, str] = {}
+
+
+def name_of(function: FunctionType) -> str | None:
+    """The name of a function in this process; None where there are too many."""
+    key = _key(function)
+    with _lock:
+        found = _names.get(key)
+        if found is None and len(_functions) < FUNCTION_LIMIT:
+            plain = f"{function.__module__}.{function.__qualname__}"
+            found, number = plain, 1
+            while found in _functions:
+                number += 1
+                found = f"{plain}#{number}"
+            _functions[found], _names[key] = function, found
+        return found
+
+
+def function_named(name: str) -> FunctionType:
+    """The function of a name.
+
+    Raises:
+        GraphError: this process has none.
+    """
+    if name not in _functions:
+        raise GraphError(f"this process knows no function {name!r}")
+    return _functions[name]
+
+
+def with_values(name: str, *values: Any) -> FunctionType:
+    """The function of a name, with values in the cells that are kept free for them."""
+    function, given = function_named(name), iter(values)
+    cells = (
+        CellType(next(given)) if cell.cell_contents is FREE else cell
+        for cell in function.__closure__ or ()
+    )
+    made = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        tuple(cells),
+    )  # fmt: skip
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    return made
+
+
+def _key(function: FunctionType) -> Any:
+    """What a function does: its code, and what it reaches, by identity; the function keeps that."""
+    cells = function.__closure__ or ()
+    reached = [*(function.__defaults__ or ()), *(cell.cell_contents for cell in cells)]
+    words = tuple((word, id(value)) for word, value in (function.__kwdefaults__ or {}).items())
+    parts = tuple(_key(part) if type(part) is FunctionType else id(part) for part in reached)
+    return function.__code__, id(function.__globals__), len(cells), parts, words

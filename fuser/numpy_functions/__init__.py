@@ -6,9 +6,8 @@ from importlib import import_module
 #: The files of this room that register functions in `fuser.ir.function_table`.
 FAMILIES = (
     "array_functions", "as_written", "averages", "diagonals", "einsum", "element_of_each_row",
-    "formulas", "functions_of_rows", "grids", "in_place_functions", "nan_reductions", "reductions",
-    "series", "scans", "scatters", "splits_and_joins", "take_and_put", "view_functions",
-    "weighted_averages",
+    "formulas", "gathers", "in_place_functions", "nan_reductions", "reductions", "scans", "series",
+    "splits_and_joins", "take_and_put",
 )  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""NumPy functions that are not ufuncs, spelled with rows of the op table and views."""
+"""NumPy functions that are not ufuncs, spelled with rows of the op table and views.
+
+Those that give views are index arithmetic: nothing is copied.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
-from fuser.ir import infer
+from fuser.ir import dims, infer
 from fuser.ir.function_table import handles
 from fuser.ir.graph import make_constant
 from fuser.ir.views import Broadcast
@@ -285,3 +288,28 @@ def _can_cast(tracing: Tracing, from_: Any, to: Any, casting: str = "safe") -> A
     """np.can_cast."""
     source = from_.dtype if isinstance(from_, TracedArray) else from_
     return np.can_cast(source, to, casting)  # type: ignore[arg-type]
+
+
+@handles(np.broadcast_to)
+def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False) -> Any:
+    """np.broadcast_to."""
+    x = _array(tracing, array)
+    wanted: list[dims.Dim] = []
+    for entry in _sequence(shape):
+        if isinstance(entry, HostScalar):
+            from fuser.tracing.indices import length_of
+
+            wanted.append(length_of(entry))
+        else:
+            wanted.append(int(entry))
+    if not tracing.fits_into(wanted, x.dims):
+        raise ValueError("input operand has more dimensions than allowed by the axis remapping")
+    return x._view(Broadcast(tuple(wanted)))
+
+
+@handles(np.broadcast_arrays)
+def _broadcast_arrays(tracing: Tracing, *args: Any, subok: bool = False) -> Any:
+    """np.broadcast_arrays."""
+    arrays = [_array(tracing, a) for a in args]
+    shape = tracing.broadcast("broadcast_arrays", [a.dims for a in arrays])
+    return tuple(a if a.dims == shape else a._view(Broadcast(shape)) for a in arrays)

@@ -16,7 +16,7 @@ from fuser.ir.attributes import Axes
 from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import TABLE, identity
-from fuser.ir.view_chains import insert_axes
+from fuser.ir.views import insert_axes
 from fuser.numpy_functions.array_functions import _array, unless
 from fuser.tracing import selections
 from fuser.tracing.indices import normal_axis

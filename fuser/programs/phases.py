@@ -18,8 +18,7 @@ from fuser.ir.attributes import full_box
 from fuser.ir.graph import Graph, Node, Parameter, intern, make_input
 from fuser.ir.loops import Region
 from fuser.ir.opaque_calls import LOOPS
-from fuser.ir.view_chains import seen_of_box
-from fuser.ir.views import FULL, Broadcast, Chain, Index, Part, Transpose, View
+from fuser.ir.views import FULL, Broadcast, Chain, Index, Part, Transpose, View, seen_of_box
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.canonical import lengths_of
 

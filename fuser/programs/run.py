@@ -15,7 +15,7 @@ from fuser.base.errors import Reason, Unsupported
 from fuser.base.records import changed, record
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
-from fuser.ir import dims, layouts, opaque_calls, view_chains
+from fuser.ir import dims, layouts, opaque_calls, views
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import (
     Asked,
@@ -211,7 +211,7 @@ def _run_between(
         if chain:
             sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
             value = value if layouts.is_array(value) else np.asarray(value)
-            value = view_chains.apply_views(value, chain, sizes, np)
+            value = views.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
         if isinstance(step, (LoopRegion, ElementLoop)):

@@ -19,7 +19,7 @@ from fuser.base.error_states import silent
 from fuser.base.generated import define
 from fuser.base.host_expressions import SCOPE, evaluate_scalar, scalar_symbols
 from fuser.capture import captures
-from fuser.ir import callables, dims, opaque_calls
+from fuser.ir import dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
@@ -379,7 +379,7 @@ class StraightLine:
             return self._number(part.text)
         if kind is Closure:
             held = [repr(part.name), *(self._spell(each, operands) for each in part.values)]
-            return f"{self._object(callables.bound)}({', '.join(held)})"
+            return f"{self._object(opaque_calls.with_values)}({', '.join(held)})"
         if kind is tuple or kind is list:
             inner = ", ".join(self._spell(each, operands) for each in part)
             return f"[{inner}]" if kind is list else f"({inner}{',' if len(part) == 1 else ''})"

@@ -21,7 +21,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.records import field, record
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
-from fuser.ir import dims, infer, layouts, view_chains
+from fuser.ir import dims, infer, layouts, views
 from fuser.ir.dims import Dim
 from fuser.ir.specs import ArgSpec, counted_length, is_counted
 from fuser.ir.views import Chain
@@ -137,7 +137,7 @@ class Launch:
         for group, blocks in zip(self.groups, packed, strict=True):
             for name, source, chain in group.copies:
                 base = self._source(arrays, source)
-                copied = view_chains.apply_views(base, chain, {**self.sizes, **numbers}, module)
+                copied = views.apply_views(base, chain, {**self.sizes, **numbers}, module)
                 arrays[name] = module.ascontiguousarray(copied)
                 places[name] = address(arrays[name])
             for start in group.blocks.starts() if group.blocks else ((),):

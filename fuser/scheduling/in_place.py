@@ -14,8 +14,7 @@ from fuser.base.records import changed
 from fuser.ir.attributes import Box, Region, disjoint, full_box
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
-from fuser.ir.view_chains import seen_of_box
-from fuser.ir.views import Chain, Transpose
+from fuser.ir.views import Chain, Transpose, seen_of_box
 from fuser.passes import length_facts
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.nest_sequences import joined

@@ -15,8 +15,17 @@ from fuser.ir.dims import Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
 from fuser.ir.specs import PartitionDesc, counted_name
-from fuser.ir.view_chains import compose, insert_axes, spans
-from fuser.ir.views import Address, Broadcast, Chain, Component, Measure, Reshape
+from fuser.ir.views import (
+    Address,
+    Broadcast,
+    Chain,
+    Component,
+    Measure,
+    Reshape,
+    compose,
+    insert_axes,
+    spans,
+)
 
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]

@@ -359,7 +359,7 @@ class _Finder:
 
 def loop_of(shape: Shape, axis: int, views: Chain) -> int | None:
     """The loop along which an axis of a buffer is seen, from end to end; None where it is not."""
-    from fuser.ir.view_chains import seen_through
+    from fuser.ir.views import seen_through
 
     seen = seen_through(shape, views)
     if seen is None or axis not in seen.axes:
@@ -376,7 +376,7 @@ def lie_across(shape: Shape, views: Chain, loops: Sequence[int]) -> bool:
         views: how a nest sees it.
         loops: those that count rows; a block has several along the last one.
     """
-    from fuser.ir.view_chains import seen_through
+    from fuser.ir.views import seen_through
 
     seen = seen_through(shape, views)
     axis = None if seen is None else seen.axes[loops[-1]]

@@ -1,4 +1,7 @@
-"""Bytes that a plan moves: beside the unfused and the least possible, and boundary by boundary."""
+"""Bytes that a plan moves: beside the unfused and the least possible, and boundary by boundary.
+
+And how much a graph computes: element operations, counted from the graph.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fuser.ir import dims
 from fuser.ir.graph import Graph, Node
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.scheduling import arithmetic, verdicts
+from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes, held_by
+
+
+def count(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Count the operations on elements that a graph asks for.
+
+    Args:
+        graph: composites already decomposed.
+        sizes: lengths by symbol.
+
+    Returns:
+        Simple operations (each processor instruction or few: + - * / min max compare select), and
+        elementary functions (exp, log, sin, power and the like). A reduction counts one operation
+        for each element that it reads; conversions, copies and views count nothing.
+    """
+    simple, elementary = 0, 0
+    for node in graph.nodes:
+        if node.op.structure or node.op.converts:
+            continue
+        source = node.args[0] if node.op.reduction else node
+        elements = dims.evaluate(dims.product(source.shape), sizes)
+        if node.op.heavy:
+            elementary += elements
+        else:
+            simple += elements
+    return simple, elementary
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +56,7 @@ class Ledger:
         least_bytes: what is used of every argument read once, every output written once.
         kernels_unfused: operations that compute.
         kernels_fused: kernels planned.
-        operations: simple operations on elements, as `arithmetic.count` counts them.
+        operations: simple operations on elements, as `count` counts them.
         elementary: elementary functions of elements.
     """
 
@@ -58,7 +87,7 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
         entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(plan, sizes)
     )
     least, kernels = planned - crossing, len(plan.groups)
-    computed = arithmetic.count(spec.graph, sizes)
+    computed = count(spec.graph, sizes)
     return Ledger(unfused, planned, least, operations, kernels, *computed)
 
 

@@ -12,6 +12,8 @@ summed with its own reference r in the place of e:
   up to 0 once they are rounded, their sums are kept, and the equation is exact for any r and s).
 
 `merging` finds them in any loop nest: nothing here knows what a softmax or a variance is.
+
+`classify` says how often a loop nest that reduces runs through its elements: levels and stages.
 """
 
 from __future__ import annotations
@@ -21,7 +23,33 @@ from functools import partial
 
 from fuser.base.records import changed, record
 from fuser.codegen import Instruction, LoopNest
-from fuser.traffic.reduction_passes import classify
+
+
+def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[int]]:
+    """Levels and stages of a nest's values, by number.
+
+    Args:
+        nest: its loads, leaves and body.
+        steady: loads that stay the same along the reduced loops.
+
+    Returns:
+        Levels: 0 a call, 1 a result, 2 an element. Stages: how many reductions, one after
+        another, must be done before a value can be computed.
+    """
+    first = nest.value_count - len(nest.body)
+    levels = [1 if k in steady else 2 for k in range(len(nest.loads))]
+    levels += [0] * (first - len(levels))
+    stages = [0] * first
+    for instruction in nest.body:
+        stage = max((stages[k] for k in instruction.operands), default=0)
+        if instruction.row.reduction:
+            levels.append(1)
+            stages.append(stage + 1)
+        else:
+            levels.append(max((levels[k] for k in instruction.operands), default=0))
+            stages.append(stage)
+    return levels, stages
+
 
 FLOATS = ("float32", "float64")
 

@@ -34,7 +34,7 @@ from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.base import config, counters, forks
-from fuser.base.constant_keys import Same
+from fuser.base.trees import Same
 from fuser.calls import native_call
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.

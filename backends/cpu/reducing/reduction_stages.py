@@ -13,7 +13,7 @@ from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
-from fuser.traffic.reduction_passes import classify
+from fuser.traffic.online_reductions import classify
 
 
 def native_lanes(nest: LoopNest, vector_bytes: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser.base.constant_keys import constant_key, stands_for_others
+from fuser.base.trees import constant_key, stands_for_others
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calls.outputs import check_target
+from fuser.calls.running import check_target
 
 X = np.arange(6.0).reshape(2, 3)
 

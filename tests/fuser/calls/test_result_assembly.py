@@ -8,7 +8,7 @@ import pytest
 from fuser.base import trees
 from fuser.calls.result_assembly import NotAssembled, assemble, prepare
 from fuser.capture.tracer import trace_call
-from fuser.ir.view_chains import apply_views
+from fuser.ir.views import apply_views
 from tests.fuser.result_kinds import inside, sizes_too
 
 

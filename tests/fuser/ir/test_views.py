@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.ir import dims, layouts, view_chains, views
+from fuser.ir import dims, layouts, views
 from tests.fuser.comparing import assert_same, visible_strides
 from tests.fuser.random_programs import laid_out
 
@@ -134,9 +134,9 @@ def test_views_are_those_of_numpy(chance: random.Random) -> None:
             layout = view.layout(layout, {})
         except layouts.NeedsCopy:
             assert isinstance(view, views.Reshape)
-            assert not np.shares_memory(view_chains.apply_views(seen, [view], {}, np), seen)
+            assert not np.shares_memory(views.apply_views(seen, [view], {}, np), seen)
             return
-        seen = view_chains.apply_views(seen, [view], {}, np)
+        seen = views.apply_views(seen, [view], {}, np)
         assert np.shares_memory(seen, array) or not seen.size
         assert layout.shape == seen.shape
         if not seen.size:
@@ -248,7 +248,7 @@ def any_view(chance: random.Random, array: Any, shape: tuple[Any, ...]) -> views
 
 def see(array: Any, chain: Any) -> Any:
     """An array through views."""
-    return view_chains.apply_views(array, chain, SIZES, np)
+    return views.apply_views(array, chain, SIZES, np)
 
 
 @given(chance=RANDOMS)
@@ -260,7 +260,7 @@ def test_two_views_are_what_they_are_composed_to(chance: random.Random) -> None:
     seen = array
     for _ in range(chance.randint(1, 4)):
         view = any_view(chance, seen, shape)
-        chain = view_chains.compose(chain, (view,))
+        chain = views.compose(chain, (view,))
         seen, shape = see(seen, [view]), view.shape(shape)
     np.testing.assert_array_equal(see(array, chain), seen)
     assert see(array, chain).shape == seen.shape
@@ -331,7 +331,7 @@ def test_axes_that_are_followed(chance: random.Random) -> None:
     for _ in range(chance.randint(1, 3)):
         view = any_view(chance, seen, now)
         chain, seen, now = (*chain, view), see(seen, [view]), view.shape(now)
-    found = view_chains.seen_through(shape, chain)
+    found = views.seen_through(shape, chain)
     if found is None or not seen.size:
         return
     assert len(found.axes) == seen.ndim
@@ -354,6 +354,6 @@ def test_axes_that_are_followed(chance: random.Random) -> None:
 def test_slices_of_slices_are_one() -> None:
     """Where both only drop elements from the ends."""
     first, then = views.read("index", "1:, :-1"), views.read("index", "2:-1")
-    assert view_chains.compose((first,), (then,)) == (views.read("index", "3:-1, :-1"),)
+    assert views.compose((first,), (then,)) == (views.read("index", "3:-1, :-1"),)
     there, back = views.Transpose((1, 2, 0)), views.Transpose((2, 0, 1))
-    assert view_chains.compose((there,), (back,)) == ()
+    assert views.compose((there,), (back,)) == ()

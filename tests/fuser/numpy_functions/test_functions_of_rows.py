@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.base.errors import GraphError
-from fuser.ir import callables
+from fuser.ir import opaque_calls
 from tests.fuser.comparing import assert_same, compare
 
 X = np.random.default_rng(3).integers(-9, 9, (3, 4)).astype(np.float32)
@@ -140,13 +140,13 @@ def test_names_tell_functions_apart() -> None:
         return lambda row: row * scale
 
     one, other = make(1.5), make(2.5)
-    name = callables.name_of(one)
+    name = opaque_calls.name_of(one)
     assert name is not None
-    assert callables.name_of(one) == name
-    assert callables.name_of(other) != name
-    assert callables.find(name) is one
+    assert opaque_calls.name_of(one) == name
+    assert opaque_calls.name_of(other) != name
+    assert opaque_calls.function_named(name) is one
     with pytest.raises(GraphError):
-        callables.find("nowhere.at_all")
+        opaque_calls.function_named("nowhere.at_all")
 
 
 @pytest.mark.parametrize(

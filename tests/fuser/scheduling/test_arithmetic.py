@@ -3,7 +3,7 @@
 import numpy as np
 
 import fuser
-from fuser.scheduling import arithmetic
+from fuser.traffic import ledger
 
 
 def test_elements_times_operations() -> None:
@@ -26,4 +26,4 @@ def test_a_broadcast_operand_counts_where_it_is_computed() -> None:
     )
     names = sorted({symbol for node in graph.parameters for symbol in map(str, node.shape)})
     sizes = dict(zip(names, (4, 8), strict=False))
-    assert arithmetic.count(graph, sizes) == (8 + 32, 0)
+    assert ledger.count(graph, sizes) == (8 + 32, 0)

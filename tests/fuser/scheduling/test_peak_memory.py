@@ -15,7 +15,7 @@ from fuser.capture.tracer import trace_call
 from fuser.compiler import compile_upfront
 from fuser.ir.graph import Graph
 from fuser.scheduling import schedule
-from fuser.scheduling.peak_memory import planned_peak_bytes, unfused_peak_bytes
+from fuser.scheduling.schedule import planned_peak_bytes, unfused_peak_bytes
 from fuser.suites.registry import program_workloads, workloads
 from tests.fuser.random_programs import random_program
 from tests.fuser.randomly import randomly

@@ -8,8 +8,7 @@ import pytest
 
 import fuser
 from fuser.passes.rewrite import rewrite
-from fuser.scheduling.inlining import through_views
-from fuser.scheduling.products import costly_sides
+from fuser.scheduling.inlining import costly_sides, through_views
 
 A, B, V = np.ones((6, 4)), np.ones((5, 4)), np.arange(1.0, 7.0)
 

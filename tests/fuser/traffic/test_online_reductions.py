@@ -10,8 +10,7 @@ from fuser import functional
 from fuser.codegen import loop_nest
 from fuser.compiler import compile_upfront
 from fuser.ir.specs import CONTIGUOUS, SectionSpec, TensorDesc
-from fuser.traffic.online_reductions import Merged, merging
-from fuser.traffic.reduction_passes import classify
+from fuser.traffic.online_reductions import Merged, classify, merging
 from tests.fuser.scheduling.stages import reducing_stages
 
 X = np.ones((4, 50), np.float32)

@@ -2,7 +2,7 @@
 
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
-from fuser.traffic.reduction_passes import classify
+from fuser.traffic.online_reductions import classify
 from tests.fuser.scheduling.stages import reducing_stages
 
 

@@ -10,7 +10,7 @@ from fuser import functional
 from fuser.backend import get_backend
 from fuser.compiler import compile_upfront
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
-from fuser.traffic import ledger, rereads
+from fuser.traffic import ledger, moved_bytes
 
 X = np.ones((2, 5), np.float32)
 FITS = ROW_CACHE_BYTES // 4
@@ -74,7 +74,7 @@ def test_each_backend_says_which_rows_it_keeps() -> None:
     rows, length = map(str, spec.graph.parameters[0].shape)
     reads = {(4096, 65_536): 1, (4096, 100_000): 2, (8, 1 << 20): 1, (64, 1 << 20): 2}
     for (count, long), times in reads.items():
-        with rereads.kept_by(gpu.keeps_rows):
+        with moved_bytes.kept_by(gpu.keeps_rows):
             book = ledger.ledger(spec, {rows: count, length: long})
         assert book.planned_bytes == (times + 1) * 4 * count * long
     assert get_backend("cpu").keeps_rows(4096, 400_000)
