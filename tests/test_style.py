@@ -114,7 +114,11 @@ def test_reasons(code: str) -> None:
 
 def test_what_was_found_and_refused() -> None:
     """The third part of a reason: what was found; and errors that users meet."""
-    names = frozenset({"Unsupported", "Reason", "ArgumentError", "ShapeError", "DtypeError"})
+    names = frozenset({
+        "Unsupported", "Reason", "CannotRun", "FuserError", "FusionError", "ArgumentError",
+        "ShapeError", "DtypeError", "GraphError", "BackendError", "ConfigurationError",
+        "CompileError",
+    })  # fmt: skip
     found = [
         f"{path}:{line}: {each}"
         for path in _files("fuser", "backends")

@@ -54,7 +54,7 @@ class Reason:
     Attributes:
         code: the key in `REASONS`; `fuser.stats()` counts by it.
         operation: the operation or function concerned, in the user's terms.
-        found: what was found.
+        found: what was found; empty where the code says it all.
         where: `file:line` in the user's code, or an empty string.
     """
 
@@ -71,8 +71,9 @@ class Reason:
     def __str__(self) -> str:
         """One readable sentence: what, found, where, what to do."""
         place = f" ({self.where})" if self.where else ""
+        found = f": {self.found}" if self.found else ""
         meaning, advice = REASONS[self.code]
-        return f"{self.operation}{place}: {meaning}: {self.found}. {advice} [{self.code}]"
+        return f"{self.operation}{place}: {meaning}{found}. {advice} [{self.code}]"
 
 
 #: code -> (what it means, what to do). The only place where reasons are spelled.
@@ -159,7 +160,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "floating-point": (
         "the function asks for floating-point errors or warnings, which kernels do not report",
-        "Use fuse(errstate=True), or np.errstate around the fused call; neither sees underflow.",
+        "Use fuse(errstate=True): it reports all of them but underflow.",
     ),
     "not-traceable": (
         "the function cannot be traced",

@@ -126,7 +126,7 @@ def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: 
     name = name_of(function)
     short = f"np.{getattr(function, '__name__', function)}"
     if name is None:
-        raise Unsupported("unsupported-function", short, "no fused form")
+        raise Unsupported("unsupported-function", short, "")
     if isinstance(kwargs.get("out"), tuple):  # which ufuncs alone take
         raise Unsupported("write-into-view", short, "out= is a tuple")
     if name.rpartition(".")[2] in _CHANGES:
@@ -143,7 +143,7 @@ def call_ufunc(
     """Trace a ufunc, or a method of it, as a call between kernels."""
     name = opaque_calls.ufunc_name(ufunc)
     if name is None:
-        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
+        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "")
     full = name if method == "__call__" else f"{name}.{method}"
     if method == "at":
         change(full, inputs, options)

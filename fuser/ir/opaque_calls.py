@@ -213,21 +213,21 @@ def read(text: str) -> Call:
         r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", text, re.DOTALL
     )
     if found is None:
-        raise GraphError(f"this extern call is not understood: {short(text)!r}")
-    tree = host_expressions.parsed(found[6], "an extern call")
+        raise GraphError(f"this opaque call is not understood: {short(text)!r}")
+    tree = host_expressions.parsed(found[6], "an opaque call")
     if not isinstance(tree, ast.Call):
-        raise GraphError(f"an extern is a call, found {short(found[6])!r}")
+        raise GraphError(f"an opaque call is a call, found {short(found[6])!r}")
     try:
         args = tuple(_read(part) for part in tree.args)
         kwargs = _keywords(tree)
         name = ast.unparse(tree.func)
     except RecursionError:
-        raise GraphError(f"an extern call is nested too deeply: {short(text)!r}") from None
+        raise GraphError(f"an opaque call is nested too deeply: {short(text)!r}") from None
     resolve(name)
     if name == "fuser.changed":
         resolve(args[2] if len(args) > 2 and type(args[2]) is str else "")
     elif writes := [key for key in kwargs if key == "out" or key.startswith("overwrite")]:
-        raise GraphError(f"an extern call cannot have {writes[0]}=: it may write into an operand")
+        raise GraphError(f"an opaque call cannot have {writes[0]}=: it may write into an operand")
     silenced = tuple((found[5] or "").split(",")) if found[5] else ()
     marks = bool(found[3]), bool(found[4])
     return Call(text, int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
@@ -241,7 +241,7 @@ def _keywords(tree: ast.Call) -> dict[str, Any]:
     """
     names = {pair.arg for pair in tree.keywords if pair.arg}
     if len(names) != len(tree.keywords):
-        raise GraphError("an extern call has a keyword twice, or one without a name")
+        raise GraphError("an opaque call has a keyword twice, or one without a name")
     return {str(pair.arg): _read(pair.value) for pair in tree.keywords}
 
 
@@ -278,7 +278,7 @@ def _read(node: ast.expr) -> Any:
                 return made(*parts)
             except (TypeError, ValueError):  # too many of them, or of other kinds
                 pass
-    raise GraphError(f"an extern call cannot have this argument: {short(ast.unparse(node))}")
+    raise GraphError(f"an opaque call cannot have this argument: {short(ast.unparse(node))}")
 
 
 def _number(text: str) -> Number:
@@ -305,7 +305,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _text(value: Any) -> str:
     """An argument that has to be a text."""
     if type(value) is not str:
-        raise GraphError(f"an extern call has a {type(value).__name__} where a text belongs")
+        raise GraphError(f"an opaque call has a {type(value).__name__} where a text belongs")
     return value
 
 
@@ -361,7 +361,7 @@ def resolve(name: str) -> Callable[..., Any]:
         owner = _member(module, ufunc)
         found = getattr(owner, last) if isinstance(owner, np.ufunc) else None
     if found is None:
-        raise GraphError(f"extern calls are of NumPy's functions of arrays, found {short(name)!r}")
+        raise GraphError(f"opaque calls are of NumPy's functions of arrays, found {short(name)!r}")
     return found
 
 

@@ -22,7 +22,7 @@ def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
     Others are products of matrices, which libraries do better.
     """
     if len(operands) < 2 or type(operands[0]) is not str or _options(**options):
-        raise Unsupported("unsupported-argument", "np.einsum", "this form of the call")
+        raise Unsupported("unsupported-argument", "np.einsum", "")
     arrays: list[Any] = [_array(tracing, value) for value in operands[1:]]
     labels, kept = _einsum_labels(operands[0], [array.ndim for array in arrays])
     if len(arrays) == len(labels) == 1 and len(labels[0]) == arrays[0].ndim:

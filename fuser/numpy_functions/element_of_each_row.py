@@ -191,7 +191,7 @@ def _put(tracing: Tracing, arr: Any, indices: Any, values: Any, axis: Any) -> No
     given = tracing.operand(values)
     fits = not isinstance(given, TracedArray) or not given.ndim or _one_each(arr, given, place)
     if place is None or not fits or type(values) in (list, tuple, np.ndarray):
-        raise Unsupported("unsupported-function", "np.put_along_axis", "no fused form")
+        raise Unsupported("unsupported-function", "np.put_along_axis", "")
     new = tracing.operand_node(given, arr.dtype)
     arr.assign(tracing.node("where", [_hit(arr, indices, place), new, arr.node]))
 

@@ -113,7 +113,7 @@ def along_axis(x: Any, index: Any, axis: Any) -> Any:
     plain = is_table(x) and type(axis) is int and -x.ndim <= axis < x.ndim
     numbers = integers(x.tracing, index) if plain else None
     if numbers is None or numbers.ndim != x.ndim:
-        raise Unsupported("unsupported-function", "np.take_along_axis", "no fused form")
+        raise Unsupported("unsupported-function", "np.take_along_axis", "")
     place = normal_axis(axis, x.ndim)
     return gathered(x, [numbers], Places(tuple(-1 if k == place else k for k in range(x.ndim))))
 
@@ -247,7 +247,7 @@ def at(tracing: Tracing, ufunc: np.ufunc, target: Any, index: Any, value: Any = 
     name = f"np.{ufunc.__name__}.at"
     row = _ROWS.get(ufunc.__name__)
     if row is None or value is None or not is_table(target):
-        raise Unsupported("unsupported-function", name, "no fused form")
+        raise Unsupported("unsupported-function", name, "")
     given = tracing.operand(np.asarray(value)[()] if type(value) in (bool, int, float) else value)
     if isinstance(given, HostScalar):
         raise Unsupported("unsupported-argument", name, "a number that is an argument")

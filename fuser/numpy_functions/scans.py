@@ -38,7 +38,7 @@ def accumulate(
     """`ufunc.accumulate`, along the first axis unless told otherwise."""
     if ufunc.__name__ not in _ROWS or axis is None:
         name = f"np.{ufunc.__name__}.accumulate"
-        raise Unsupported("unsupported-function", name, "no fused form")
+        raise Unsupported("unsupported-function", name, "")
     return _along(tracing, ufunc, a, axis, dtype, out)
 
 

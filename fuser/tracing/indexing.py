@@ -342,7 +342,7 @@ class FlatView:
 
     def __getattr__(self, name: str) -> Any:
         """Nothing else."""
-        raise Unsupported("unsupported-function", f"ndarray.flat.{name}", "no fused form")
+        raise Unsupported("unsupported-function", f"ndarray.flat.{name}", "")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Refused: the values do not exist yet."""

@@ -168,7 +168,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if name in _CALLED:
             return method(name).__get__(self)
         code = "array-conversion" if name.startswith("_") else "unsupported-function"
-        raise Unsupported(code, f"ndarray.{name}", "no fused form")
+        raise Unsupported(code, f"ndarray.{name}", "")
 
     # -- NumPy's protocols ------------------------------------------------------------------
 

@@ -185,7 +185,7 @@ class TracedMemory:
     @shape.setter
     def shape(self, value: Any) -> None:
         """Refused."""
-        raise Unsupported("unsupported-function", "ndarray.shape = ...", "no fused form")
+        raise Unsupported("unsupported-function", "ndarray.shape = ...", "")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -195,7 +195,7 @@ class TracedMemory:
     @dtype.setter
     def dtype(self, value: Any) -> None:
         """Refused: the same bytes would be other values."""
-        raise Unsupported("unsupported-function", "ndarray.dtype = ...", "no fused form")
+        raise Unsupported("unsupported-function", "ndarray.dtype = ...", "")
 
     @property
     def dims(self) -> tuple[Dim, ...]:
