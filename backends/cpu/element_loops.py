@@ -65,8 +65,20 @@ def emit(code: Code, way: Way, name: str, features: Features) -> str:
     parts = [element_calls.emit(module, code, way, name)]
     if way.restored:
         parts.append(_Emitter(module, code, way.layouts, name).sure())
-    module.functions += [*parts, _Emitter(module, code, way.layouts, name).text()]
+    whole = _Emitter(module, code, way.layouts, name)
+    if (found := _versions(code)) is not None:
+        rest = _Emitter(module, code, way.layouts, f"{name}.rest")
+        parts.append(rest.text(code.plain, "noinline optnone"))
+        module.functions += [*parts, whole.text(found.then, test=found.test)]
+    else:
+        module.functions += [*parts, whole.text(code.body)]
     return module.text()
+
+
+def _versions(code: Code) -> If | None:
+    """What chooses between loops that look at no index and the same as they stand; else None."""
+    one = code.body[0] if len(code.body) == 1 else None
+    return one if isinstance(one, If) and one.other == code.plain else None
 
 
 class _Emitter:
@@ -106,12 +118,27 @@ class _Emitter:
         return [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
                 for (_, dtype), slot in self.slots.items()]  # fmt: skip
 
-    def text(self) -> str:
-        """The function that does the work."""
+    def text(
+        self, body: tuple[Statement, ...], attributes: str = "noinline",
+        test: Expression | None = None,
+    ) -> str:  # fmt: skip
+        """The function that does the work.
+
+        Args:
+            body: its statements.
+            attributes: of the function.
+            test: where it does not hold, a second function does the work: the loops as they stand,
+                which few calls need. That one is not optimised, in a tenth of the time.
+        """
         given = self._take_numbers()
+        parameters = element_calls.parameters(self.code.arrays)
+        if test is not None:
+            self._leave_to_the_rest(self.value(test), [f"{k} {text}" for k, text in parameters],
+                                    given)  # fmt: skip
         by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
-        body = blocked(self.code.body, self.code.arrays, by_rows)
-        self._statements(jammed(body, self.code.arrays))
+        if "optnone" not in attributes:
+            body = jammed(blocked(body, self.code.arrays, by_rows), self.code.arrays)
+        self._statements(body)
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)
@@ -119,14 +146,25 @@ class _Emitter:
             self.b.line("ret i64 0")
         arguments = [
             f"{kind} noalias {text}" if kind == "ptr" else f"{kind} {text}"
-            for kind, text in element_calls.parameters(self.code.arrays)
+            for kind, text in parameters
         ]
         listed = ", ".join([*arguments, *given, "ptr noalias %results"])
-        head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
+        head = [f"define internal i64 @{self.name}.body({listed}) {attributes} #0 {{", "entry:"]
         head += self._allocated()
         head += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
         ends = ["ended:", f"  ret i64 {ENDED}", "interrupted:", f"  ret i64 {INTERRUPTED}", "}"]
         return "\n".join([*head, "begin:", *self.b.lines, *ends])
+
+    def _leave_to_the_rest(self, test: Value, *given: Sequence[str]) -> None:
+        """Call the other function where a test does not hold."""
+        b = self.b
+        known, rest = b.label("known"), b.label("rest")
+        b.line(f"br i1 {test.text}, label %{known}, label %{rest}")
+        b.start(rest)
+        listed = ", ".join([*(each for some in given for each in some), "ptr %results"])
+        found = b.value(f"call i64 @{self.name}.rest.body({listed})", "i64", 1)
+        b.line(f"ret {found.typed}")
+        b.start(known)
 
     # -- words and variables ----------------------------------------------------------------
 

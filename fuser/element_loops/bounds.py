@@ -251,7 +251,7 @@ def is_temporary(slot: str) -> bool:
 # -- all loops at once ----------------------------------------------------------------------------
 
 #: Conditions that are asked before all loops, looks at one loop, and variables of it, at most.
-_MOST_OF_ALL, _LOOKS, _VARIABLES = 64, 8, 12
+_MOST_OF_ALL, _LOOKS, _VARIABLES = 160, 8, 12
 #: A length, or a given number that loops change, that is no condition; factors of terms in one.
 _LARGE, _FACTOR = 2**31, 64
 #: How often the whole is gone through, each time with the conditions of the time before.

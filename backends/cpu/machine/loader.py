@@ -99,7 +99,7 @@ def _made_ready(module: Any, text: str, machine: Any) -> Any:
     if INLINED in text:
         _inline(module, machine)
     if text.startswith(OPTIMISED):
-        _optimise(module, machine)
+        _optimise(module, machine, unrolls=text.count("\n") <= UNROLLED_LINES)
     return module
 
 
@@ -111,11 +111,16 @@ INLINED = ") alwaysinline {"
 OPTIMISED = "; optimised by LLVM\n"
 
 
-def _optimise(module: Any, machine: Any) -> None:
+#: Lines of a text up to which its loops are unrolled: that takes a third of a compiler's time.
+UNROLLED_LINES = 4_000
+
+
+def _optimise(module: Any, machine: Any, unrolls: bool) -> None:
     """Run LLVM's passes of its second level."""
     llvm = compiler()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.loop_interleaving = options.slp_vectorization = True
+    options.loop_unrolling = unrolls
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 

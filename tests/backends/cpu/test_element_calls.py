@@ -35,6 +35,23 @@ def _flipped(x: Any) -> Any:
     return x.view(x.dtype.newbyteorder()).byteswap()
 
 
+def test_loops_run_as_they_stand_where_no_test_before_them_holds() -> None:
+    """That code is not optimised, which few calls need: such calls give the same."""
+    source = "for i in range(len(x)):\n    x[i] *= 2\n    if at:\n        x[i] += y[i + first]"
+    names = (*_NAMES[:2], ("at", "pyint"), ("first", "pyint"))
+    kernel = ElementKernel(translated(source, names, ())[0])
+    double = np.dtype(np.float64)
+    call = kernel.native([(double, CONTIGUOUS), (double, CONTIGUOUS)], (0,), True)
+    assert kernel.kernels[0].text("source").count(" optnone ") == 1
+    x, y = np.arange(5.0), np.arange(8.0)
+    assert call(x, y, 1, 3) is None
+    assert same(x, np.arange(5.0) * 2 + y[3:])
+    assert call(x, y, 0, 9) is None  # which y never has, and never needs
+    assert same(x, (np.arange(5.0) * 2 + y[3:]) * 2)
+    assert call(x, y, 1, 9) is MISSED
+    assert same(x, (np.arange(5.0) * 2 + y[3:]) * 2)
+
+
 @pytest.mark.parametrize("many", [3, 40_000])
 def test_a_run_that_ends_early_puts_back_what_it_wrote(many: int) -> None:
     """An index outside; also where memory for what was there comes from the pool."""

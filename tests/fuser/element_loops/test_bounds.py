@@ -56,3 +56,14 @@ def test_indices_that_are_known(name: str) -> None:
 def test_indices_that_are_not_known(name: str) -> None:
     """They may be outside, or only the elements of an array tell."""
     assert not _is_sure(UNSURE[name])
+
+
+def test_parts_of_many_arrays() -> None:
+    """What each of a dozen arrays has to hold is asked once, before all loops."""
+    names = "abcdefghijlm"
+    body = [f"    {x}[:, :, k] = {y}[:, :, k - 1] * {z}[1:, :, k + 1]"
+            for x, y, z in zip(names, names[1:], "z" * 11, strict=False)]  # fmt: skip
+    source = "\n".join(["for k in range(1, n - 1):", *body])
+    kinds = dict.fromkeys([*names, "z"], "float64[3]") | {"n": "pyint"}
+    code = translated(source, tuple(kinds.items()), ())[0]
+    assert code.sure != FALSE

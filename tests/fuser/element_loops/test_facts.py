@@ -39,6 +39,17 @@ def test_a_question_is_proved_once_until_more_is_known() -> None:
     assert terms.left == bound
 
 
+def test_a_failed_proof_leaves_what_has_small_factors() -> None:
+    """That is what may hold: three times a length is seldom below another one."""
+    terms, state = Terms(), State({}, (), {})
+    one, two = terms.new(code=Length(0, 0)), terms.new(code=Length(1, 0))
+    index = terms.new()
+    state.learn((index.plus(two, -1),))
+    state.learn((index.plus(one, -3),))
+    assert not terms.follows(index.more(-1), state)
+    assert terms.left == two.more(-1)
+
+
 def test_proofs_hold_for_all_integers() -> None:
     """Of random facts about three small integers, what follows is so wherever they are."""
     known = 0
