@@ -309,10 +309,13 @@ def _live(
 
 def _read(node: ast.AST) -> frozenset[str]:
     """Names that may be read in a part of the source."""
-    found = {part.id for part in ast.walk(node)
-             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}  # fmt: skip
-    found |= {part.target.id for part in ast.walk(node)
-              if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name)}  # fmt: skip
+    found: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            if isinstance(part.ctx, ast.Load):
+                found.add(part.id)
+        elif isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):
+            found.add(part.target.id)
     return frozenset(found)
 
 

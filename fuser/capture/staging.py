@@ -397,7 +397,7 @@ class _Stage:
         targets = set(_stored([ast.Expr(node.target)])) if isinstance(node, ast.For) else set()
         index = node.target.id if _over(node) == "range" else ""  # type: ignore[union-attr]
         changed = dict.fromkeys(_stored(body))
-        kept = {name for name in (*changed, *targets) if self._is_read_after(name, node)}
+        kept = self._read_after(node) & {*changed, *targets}
         again = targets & kept & (targets - {index} | changed.keys())
         if again or not self._shared.isdisjoint((*changed, *targets)):
             node.body, node.orelse = before
@@ -458,25 +458,27 @@ class _Stage:
                 names, frozenset(read & {*names}), frozenset(needed), frozenset(over)
             )
 
-    def _is_read_after(self, name: str, loop: _Loop) -> bool:
-        """Whether a name may be read after a loop, with what the loop has left in it."""
+    def _read_after(self, loop: _Loop) -> set[str]:
+        """The names that may be read after a loop, with what the loop has left in them."""
         head = (loop.target, loop.iter) if isinstance(loop, ast.For) else (loop.test,)
         inside = {id(part) for each in (*head, *loop.body) for part in ast.walk(each)}
         again = self._outer > 0  # what stands before it comes after it, too
-        for node, over in _with_loops(self._function):
-            if not isinstance(node, ast.Name) or node.id != name or id(node) in inside:
+        found: set[str] = set()
+        others: dict[int, _Other] = {}
+        for node, over in _names_in(self._function):
+            if node.id in found or id(node) in inside:
                 continue
             if isinstance(node.ctx, ast.Store) and not isinstance(over[-1], ast.AugAssign):
                 continue
             if not again and node.lineno < loop.lineno:
                 continue
-            loops = [each for each in over if isinstance(each, _LOOPS)]
-            if not any(each is not loop and loop not in ast.walk(each)
-                       and _is_plain(each, each.body)
-                       and name not in _exposed(_with_test(each))[0] and _within(node, each)
-                       for each in loops):  # fmt: skip
-                return True
-        return False
+            loops = [each for each in over if isinstance(each, _LOOPS) and each is not loop]
+            for each in loops:
+                if id(each) not in others:
+                    others[id(each)] = _Other(each, loop)
+            if not any(others[id(each)].sets_first(node) for each in loops):
+                found.add(node.id)
+        return found
 
     def _twin(self, node: _Loop, number: int) -> list[ast.stmt]:
         """The statements in place of a loop."""
@@ -768,15 +770,29 @@ def _exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
     return read, known
 
 
-def _with_loops(node: ast.AST, over: tuple[ast.AST, ...] = ()) -> Iterator[
-    tuple[ast.AST, tuple[ast.AST, ...]]
-]:  # fmt: skip
-    """Yield everything in a syntax tree, with what it stands in."""
-    for each in ast.iter_child_nodes(node):
-        yield each, (*over, node)
-        yield from _with_loops(each, (*over, node))
+def _names_in(function: ast.FunctionDef) -> Iterator[tuple[ast.Name, tuple[ast.AST, ...]]]:
+    """Yield the names in a function, each with what it stands in."""
+    waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(function, ())]
+    while waiting:
+        node, over = waiting.pop()
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, ast.Name):
+                yield each, (*over, node)
+            elif not isinstance(each, ast.Constant):
+                waiting.append((each, (*over, node)))
 
 
-def _within(node: ast.AST, loop: _Loop) -> bool:
-    """Whether something stands in the body of a loop, or in what is tested after it."""
-    return any(part is node for each in _with_test(loop) for part in ast.walk(each))
+class _Other:
+    """A loop beside another one: which names it sets in each iteration before it reads them."""
+
+    def __init__(self, node: _Loop, loop: _Loop) -> None:
+        """Look at it; where it holds `loop`, or does more than assign and call, it tells none."""
+        self._parts: set[int] = set()
+        if all(part is not loop for part in ast.walk(node)) and _is_plain(node, node.body):
+            body = _with_test(node)
+            self._parts = {id(part) for each in body for part in ast.walk(each)}
+            self._exposed = _exposed(body)[0]
+
+    def sets_first(self, node: ast.Name) -> bool:
+        """Whether a name in it is what it has set itself."""
+        return id(node) in self._parts and node.id not in self._exposed
