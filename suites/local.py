@@ -73,7 +73,7 @@ def measure_here(
     workload: Workload,
     elements: int,
     variants: Sequence[VariantPlan] | None = None,
-    limits: Limits = LIMITS,
+    limits: Limits | None = None,
 ) -> Cell:
     """Measure one workload at one size in this process, all variants interleaved and verified."""
     chosen = variants_for() if variants is None else list(variants)
@@ -87,5 +87,5 @@ def measure_here(
     for runner in present.values():
         runner.start()
     rows = [(0, cell, workload, list(present))]
-    Measurement(rows, present, limits, lambda event: collector.add(0, event)).run()
+    Measurement(rows, present, limits or LIMITS, lambda event: collector.add(0, event)).run()
     return collector.cells()[0]

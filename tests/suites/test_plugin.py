@@ -3,69 +3,100 @@
 import importlib
 import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-pytest_plugins = ["pytester"]
+from tests.suites import sessions
+from tests.suites.sessions import Ended
 
 SUITE = """
 from fuser.suites.test_suites import test_row
 """
-FAST = (
-    "-p", "fuser.suites.plugin", "--fuser-processes=1", "--fuser-budget-s=1",
-    "-p", "no:cacheprovider", "-p", "no:xdist",
-)
+OWN = """
+import numpy as np
+
+pytest_plugins = ["fuser.suites.plugin"]
+
+def test_mine(fused_benchmark):
+    x = np.linspace(0, 1, 100)
+    cell = fused_benchmark(lambda a, offset: a * a + offset, x, offset=1.0)
+    assert {"eager", "eager_again", "fused"} <= {run.variant for run in cell.runs}
+"""
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "fuser.suites.plugin")
+FAST = (*PLAIN, "--fuser-processes=1", "--fuser-budget-s=1", "test_it.py")
 ONE = ("-k", "axpy-float32-64-eager or axpy-float32-1024-eager_again")
-
-
-@pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder whose only test is the suite's; the checkout is on the path."""
-    from tests.tree import ROOT
-
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)  # the pytest inside is a process of its own
-    pytester.makepyfile(test_it=SUITE)
-    return pytester
-
-
-def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -> None:
-    """Three of 220 rows are measured, shown, saved under stable names, and compared again."""
-    pytest.importorskip("pytest_benchmark")
-    first = suite.runpytest_subprocess(
+SESSIONS = {
+    "measured": (
         *FAST, *ONE, "--benchmark-autosave", "--fuser-csv=rows.csv",
         "--fuser-fail=axpy-float32-1024-*:median_s<1", "--fuser-fail=softmax*:kernels<1",
-    )
-    first.assert_outcomes(passed=2, failed=1)
-    first.stdout.fnmatch_lines(["*axpy-float32-1024-eager_again: median_s is *: median_s < 1"])
-    lines = (Path(suite.path) / "rows.csv").read_text(encoding="utf-8").splitlines()
+    ),
+    "compared": (*FAST, *ONE, "--benchmark-compare"),
+    "no such metric": (*FAST, "--fuser-fail=nosuch<1"),
+    "no such row": (*FAST, "--fuser-fail=axpi-*:speedup<1"),
+    "without": (*FAST, *ONE, "-p", "no:benchmark"),
+    "own": (*PLAIN, "test_own.py"),
+    "no such own": (*PLAIN, "test_own.py", "--fuser-fail=test_mime*:speedup<0"),
+}
+
+
+class Door(NamedTuple):
+    """A folder whose only tests are the suite's and one of a person's own; how sessions ended."""
+
+    folder: Path
+    ended: dict[str, Ended]
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Door:
+    """All sessions."""
+    pytest.importorskip("pytest_benchmark")
+    folder = tmp_path_factory.mktemp("door")
+    (folder / "test_it.py").write_text(SUITE, encoding="utf-8")
+    (folder / "test_own.py").write_text(OWN, encoding="utf-8")
+    found = sessions.run(folder, *(("", each) for each in SESSIONS.values()))
+    return Door(folder, dict(zip(SESSIONS, found, strict=True)))
+
+
+def test_selected_rows_are_measured_saved_and_compared(door: Door) -> None:
+    """Three of 220 rows are measured, shown, saved under stable names, and compared again."""
+    first = door.ended["measured"]
+    assert first.has("1 failed, 2 passed", "measuring 3 rows", "axpy-float32-64 eager .*ok")
+    assert first.has(r"axpy-float32-1024-eager_again: median_s is .*: median_s < 1")
+    assert first.has("3 of 3 rows are measured and right")
+    lines = (door.folder / "rows.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 4
     assert lines[0].startswith("cell,variant,status,reason,median_s,gigabytes_per_second")
-    first.stdout.fnmatch_lines(["*measuring 3 rows*", "*axpy-float32-64 eager *ok"])
-    first.stdout.fnmatch_lines(["3 of 3 rows are measured and right"])
-    saved = next(Path(suite.path).glob(".benchmarks/*/0001_*.json"))
+    saved = next(door.folder.glob(".benchmarks/*/0001_*.json"))
     document = json.loads(saved.read_text(encoding="utf-8"))
     names = {each["name"] for each in document["benchmarks"]}
     assert "test_row[axpy-float32-64-eager]" in names
     extra = document["benchmarks"][0]["extra_info"]
     assert {"gigabytes_per_second", "kernels", "max_error_ulp", "status"} <= extra.keys()
     assert document["fuser"]["finished"]
-    again = suite.runpytest_subprocess(*FAST, *ONE, "--benchmark-compare")
-    again.stdout.fnmatch_lines(["*test_row?axpy-float32-64-eager? (0001*"])
-    compared = suite.run("pytest-benchmark", "compare", "0001")
-    compared.stdout.fnmatch_lines(["*axpy-float32-64-eager*"])
+    assert door.ended["compared"].has(r"test_row.axpy-float32-64-eager. \(0001")
+    command = [sys.executable, "-m", "pytest_benchmark", "compare", "0001"]
+    done = subprocess.run(command, cwd=door.folder, capture_output=True, text=True, check=True)
+    assert "axpy-float32-64-eager" in done.stdout
 
 
-def test_a_threshold_that_cannot_be_read_is_a_usage_error(suite: pytest.Pytester) -> None:
-    """pytest's own code for that, and the metrics there are."""
-    done = suite.runpytest_subprocess(*FAST, "--fuser-fail=nosuch<1")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*there is no metric 'nosuch'; known: *speedup*"])
-    done = suite.runpytest_subprocess(*FAST, "--fuser-fail=axpi-*:speedup<1")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*no row is called 'axpi-[*]'; near it: axpy*"])
+@pytest.mark.parametrize(
+    ("session", "said"),
+    [
+        ("no such metric", "there is no metric 'nosuch'; known: .*speedup"),
+        ("no such row", r"no row is called 'axpi-\*'; near it: axpy"),
+        ("no such own", r"no row is called 'test_mime\*'; near it: test_mine"),
+    ],
+)
+def test_a_threshold_that_cannot_be_read_is_a_usage_error(
+    door: Door, session: str, said: str
+) -> None:
+    """pytest's own code for that, and the names there are."""
+    assert door.ended[session].code == pytest.ExitCode.USAGE_ERROR
+    assert door.ended[session].has(said)
 
 
 def test_what_is_used_of_pytest_benchmark_is_there() -> None:
@@ -78,33 +109,11 @@ def test_what_is_used_of_pytest_benchmark_is_there() -> None:
     assert list(names) == ["config", "benchmarks", "output_json"]
 
 
-def test_without_pytest_benchmark_nothing_breaks(suite: pytest.Pytester) -> None:
+def test_without_pytest_benchmark_nothing_breaks(door: Door) -> None:
     """The rows are measured and shown in our table, which says what is missing."""
-    done = suite.runpytest_subprocess(*FAST, *ONE, "-p", "no:benchmark")
-    done.assert_outcomes(passed=3)
-    done.stdout.fnmatch_lines(["*pip install pytest-benchmark*"])
+    assert door.ended["without"].has("3 passed", "pip install pytest-benchmark")
 
 
-def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
+def test_a_users_function_is_benched(door: Door) -> None:
     """`fused_benchmark` measures it in this process and returns the whole cell."""
-    suite.makepyfile(
-        test_it="""
-        import numpy as np
-
-        pytest_plugins = ["fuser.suites.plugin"]
-
-        def test_mine(fused_benchmark):
-            x = np.linspace(0, 1, 100)
-            cell = fused_benchmark(lambda a, offset: a * a + offset, x, offset=1.0)
-            assert {"eager", "eager_again", "fused"} <= {run.variant for run in cell.runs}
-        """
-    )
-    done = suite.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
-    done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["test_mine-float64-100 fused *ok"])
-    done = suite.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "fuser.suites.plugin",
-        "--fuser-fail=test_mime*:speedup<0",
-    )
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stdout.fnmatch_lines(["*no row is called 'test_mime[*]'; near it: test_mine*"])
+    assert door.ended["own"].has("1 passed", "test_mine-float64-100 fused .*ok")

@@ -1,67 +1,65 @@
 """`fuser-bench pytest`: each exit code from its cause, and pytest's own beside it."""
 
-import sys
-
 import pytest
 
 from fuser.suites.commands.pytest_command import _names_tests
-from tests.tree import ROOT
+from tests.suites import sessions
+from tests.suites.sessions import OURS, Ended
 
-pytest_plugins = ["pytester"]
-
-OURS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark")
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:benchmark")
 TEST = """
 import numpy as np
 import pytest
+from fuser.suites.runners import FusedRunner
 
 pytest_plugins = ["fuser.suites.plugin"]
 
 
-@pytest.mark.fuser_fail("CONDITION")
-def test_mine(fused_benchmark):
+@pytest.mark.fuser_fail("{condition}")
+def test_mine(fused_benchmark, monkeypatch):
+    for name, method in ({spoilt}).items():
+        monkeypatch.setattr(FusedRunner, name, method, raising=False)
     fused_benchmark(lambda x: x * x, np.linspace(0, 1, 64))
 """
-CAUSES = [
-    ("right", "median_s<0", "", 0, 0),
-    ("slow", "median_s<9", "", 1, 1),
-    ("wrong", "median_s<0", "fetch = lambda self, result: np.add(result, 1)", 4, 1),
-    ("failing", "median_s<0", "accept = lambda self, x: x if len(x[0]) == 16 else 1 / 0", 3, 1),
-    ("undecided", "speedup<1e9", "", 5, 1),
-]
-SPOILT = """
-from fuser.suites.runners import FusedRunner
-
-FusedRunner."""
-
-
-@pytest.mark.parametrize(("name", "condition", "spoilt", "code", "raw"), CAUSES)
-def test_each_code_has_its_cause(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, condition: str,
-    spoilt: str, code: int, raw: int,
-) -> None:
-    """A right row, a threshold crossed, a wrong result, a row that fails, one process."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    text = TEST.replace("CONDITION", condition)
-    pytester.makepyfile(test_it=text + (SPOILT + spoilt if spoilt else ""))
-    command = (sys.executable, "-m", "fuser.suites.commands.command", "pytest", *OURS, "test_it.py")
-    done = pytester.run(*command)
-    assert done.ret == code, (name, done.outlines)
-    assert done.outlines[-1].endswith(f"({code}), pytest's own code {raw}")
+CAUSES = {
+    "right": ("median_s<0", "{}", 0, 0),
+    "slow": ("median_s<9", "{}", 1, 1),
+    "wrong": ("median_s<0", "{'fetch': lambda self, result: np.add(result, 1)}", 4, 1),
+    "failing": (
+        "median_s<0", "{'accept': lambda self, x: x if len(x[0]) == 16 else 1 / 0}", 3, 1
+    ),
+    "undecided": ("speedup<1e9", "{}", 5, 1),
+    "typo": ("speedupp<1", "{}", 2, 4),
+}
+"""Condition, what is wrong with the runner, our code, pytest's."""
 
 
-def test_errors_of_usage_and_of_collecting(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2; a file without tests measures nothing: 3."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makepyfile(test_broken="raise SyntaxError", test_empty="")
-    command = (sys.executable, "-m", "fuser.suites.commands.command", "pytest", *OURS)
-    assert pytester.run(*command, "test_broken.py").ret == 2
-    assert pytester.run(*command, "test_empty.py").ret == 3
-    pytester.makepyfile(test_typo=TEST.replace("CONDITION", "speedupp<1"))
-    done = pytester.run(*command, "test_typo.py")
-    assert done.ret == 2
-    assert any("near it: speedup" in line for line in (*done.outlines, *done.errlines))
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """What each test file ended with."""
+    folder = tmp_path_factory.mktemp("sessions")
+    texts = {
+        name: TEST.format(condition=condition, spoilt=spoilt)
+        for name, (condition, spoilt, *_) in CAUSES.items()
+    } | {"broken": "raise SyntaxError", "empty": ""}
+    for name, text in texts.items():
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
+    each = [(OURS, [*PLAIN, f"test_{name}.py"]) for name in texts]
+    return dict(zip(texts, sessions.run(folder, *each), strict=True))
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_each_code_has_its_cause(ended: dict[str, Ended], name: str) -> None:
+    """A right row, a threshold crossed, a wrong result, a row that fails, one process, a typo."""
+    *_, code, raw = CAUSES[name]
+    assert ended[name].code == code, ended[name].said
+    assert ended[name].has(rf"\({code}\), pytest's own code {raw}\b")
+
+
+def test_errors_of_usage_and_of_collecting(ended: dict[str, Ended]) -> None:
+    """2; a file without tests measures nothing: 3; a metric that is misspelt has one near it."""
+    assert [ended[name].code for name in ("broken", "empty")] == [2, 3]
+    assert ended["typo"].has("near it: speedup")
 
 
 def test_the_suite_is_meant_where_no_tests_are_named() -> None:
