@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal
 
 from fuser.reports import verdicts
-from fuser.reports.analysis import analyse
+from fuser.reports.analysis import Analysis, analyse
 from fuser.reports.record import Cell, Record, Run
 from fuser.reports.statistics import (
     Estimate,
@@ -22,7 +22,7 @@ from fuser.reports.statistics import (
     process_seconds,
     ratio_between,
 )
-from fuser.reports.verdicts import NoiseFloor, judged
+from fuser.reports.verdicts import judged
 from fuser.reports.weaknesses import weaknesses
 
 GATED_KINDS = ("fused", "unfused", "into")
@@ -142,8 +142,8 @@ def compare_records(
     """
     if margin <= 0:
         raise ValueError(f"margin: found {margin}, expected a relative difference above 0")
-    pairs = list(_pairs(base, head))
-    floor = max((each.log for each in _floors(base, head)), default=0.0)
+    pairs, judged_runs = list(_pairs(base, head)), [analyse(base), analyse(head)]
+    floor = max(each.noise_log for each in judged_runs)
     comparable = _same_target(base, head)
     changes = [
         change for pair in pairs if pair.gated
@@ -152,15 +152,9 @@ def compare_records(
     rows = [_timed(pair, margin, floor) for pair in pairs] if timed else []
     return Comparison(
         base.run_id, head.run_id, changes, [row for row in rows if row is not None],
-        list(_missing(base, head)), list(_wrong(head)), _notes(base, head, comparable),
+        list(_missing(base, head)), list(_wrong(head)), _notes(judged_runs, comparable),
         len([pair for pair in pairs if pair.gated]), margin, floor,
     )
-
-
-def _floors(*records: Record) -> Iterator[NoiseFloor]:
-    for record in records:
-        if (floor := analyse(record).floor) is not None:
-            yield floor
 
 
 def _runs(record: Record) -> dict[tuple[str, str], tuple[Cell, Run]]:
@@ -215,8 +209,9 @@ def _same_target(base: Record, head: Record) -> bool:
     return (base.machine.cpu, base.machine.features) == (head.machine.cpu, head.machine.features)
 
 
-def _notes(base: Record, head: Record, comparable: bool) -> list[str]:
+def _notes(runs: Sequence[Analysis], comparable: bool) -> list[str]:
     notes = []
+    base, head = (each.record for each in runs)
     if not comparable:
         notes.append(
             "the processors differ: times and emitted text of different machines say little"
@@ -231,8 +226,8 @@ def _notes(base: Record, head: Record, comparable: bool) -> list[str]:
         for name in CIRCUMSTANCES
         if (before := base.settings.get(name, "none")) != (after := head.settings.get(name, "none"))
     ]
-    for each in (base, head):
-        notes += [f"{each.run_id}: {text}" for text in weaknesses(analyse(each))]
+    for each in runs:
+        notes += [f"{each.record.run_id}: {text}" for text in weaknesses(each)]
     return notes
 
 
