@@ -20,7 +20,7 @@ from fuser.reports.sections import sections_of
 from fuser.reports.tables import write_csv
 from fuser.reports.weaknesses import weaknesses
 
-TABLE_PRESETS = ("peers", "rows", "others", "programs", "dask", "calls", "compile")
+TABLE_PRESETS = ("peers", "rows", "others", "programs", "dask", "calls", "compile", "device")
 """Presets that are one table: their page begins with it."""
 TRACE = "trace"
 """The key of the record's trace events among its texts."""

@@ -32,7 +32,7 @@ VariantKind = Literal[
 SizeName = Literal["S", "M", "L", "sweep"]
 Preset = Literal[
     "quick", "full", "peers", "rows", "others", "programs", "dask", "calls", "compile",
-    "custom"
+    "device", "custom"
 ]
 CeilingName = Literal["copy", "triad", "read"]
 CallPath = Literal["native", "python", "fallback", "gpu"]

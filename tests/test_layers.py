@@ -81,7 +81,7 @@ LAYERS = {
     "fuser.reports": """
         record: plain record
         statistics: statistics verdicts ceilings break_even labels plots.style plots.marks
-        analysis: analysis device
+        analysis: analysis
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables
             chunks comparison_output side_by_side whole_programs collection
         page: answers display headline evidence row_details plots.* sections markdown_page page

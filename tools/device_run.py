@@ -12,8 +12,9 @@ root (nothing is fetched, nothing but the checkout has to be carried):
 Every part is on its own: what fails, or is not installed (torch, jax, ncu, compute-sanitizer …), is
 written down with its error, and the next part runs. Results are one JSON object a line in
 `device.jsonl`, written as they come; output of other programs is in `logs.txt`; at most five files
-in one folder. `page.md` beside them is the page that `python -m fuser.reports.device` makes of the
-lines, on any machine. To keep them: copy the folder to `reports/recorded/<name of the device>/`.
+in one folder. The part `summary` makes `record.json` of the speeds, which is a run like any other:
+`fuser-bench report folder/record.json --markdown page.md`, on any machine, has the best peer of
+each cell and the share of a copy's speed. To keep them: copy the folder to `reports/recorded/`.
 
 Without a device: tests/backends/gpu/test_device_run.py rehearses the parts over a double of CuPy.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import os
 import platform
 import shutil
@@ -56,12 +58,16 @@ from device_ways import (  # noqa: E402
     ways,
 )
 
-from fuser.reports import device  # noqa: E402
+from fuser.reports import record as saved  # noqa: E402
 
 #: What the aims say: of other ways' time on small arrays; of planned bytes.
 OF_RAW, OF_OTHERS, OF_PLANNED = 1.5, 0.5, 0.05
 PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "llvmlite", "torch", "jax", "ml-dtypes")
 METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+OURS = "fuser"
+#: Names and kinds of ways in the record; the others are peers under their own names.
+VARIANTS, KINDS = {OURS: "fused"}, {OURS: "fused", "eager": "eager"}
+ABOUT = {"eager": "CuPy, one kernel an operation", "raw": "a kernel written by hand"}
 
 
 class Record:
@@ -103,10 +109,21 @@ def machine(record: Record) -> None:
             versions[name] = None
     tools = {name: shutil.which(name) for name in ("nvcc", "ncu", "compute-sanitizer")}
     record.add("machine", python=sys.version, platform=platform.platform(), versions=versions,
-               tools=tools, attributes=dict(cupy.cuda.Device().attributes))  # fmt: skip
+               tools=tools, attributes=dict(cupy.cuda.Device().attributes),
+               device=_device_name())  # fmt: skip
     if program := shutil.which("nvidia-smi"):
         done = subprocess.run([program, "-q"], capture_output=True, text=True, timeout=30)
         (record.folder / "nvidia-smi.txt").write_text(done.stdout)
+
+
+def _device_name() -> str:
+    """What the driver calls the device."""
+    import cupy
+
+    try:
+        return cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    except Exception as error:  # noqa: BLE001 - a double of CuPy has none
+        return f"unknown: {error}"
 
 
 def smoke(record: Record) -> None:
@@ -277,49 +294,100 @@ def speeds(record: Record, elements: int = 1 << 26) -> None:
     target = cupy.empty_like(source)
     copies = event_times_ms(lambda: cupy.copyto(target, source), [[]], 1.0)
     ceiling = 2 * source.nbytes / 1e9 / (statistics.median(copies) / 1e3)
-    record.add("copy", times_ms=copies, gigabytes_per_s=ceiling)
+    record.add("copy", times_ms=copies, gigabytes_per_s=ceiling, moved_bytes=2 * source.nbytes)
     for costly in (False, True):  # what takes long to compile comes when all the rest is there
         _time_ways(record, elements, ceiling, costly)
 
 
 def _time_ways(record: Record, elements: int, ceiling: float, costly: bool) -> None:
-    """Every workload at every width, those ways that are costly to make or the others."""
+    """Every workload at every width, ours in turns with the ways that are costly to make or not."""
     import cupy
 
     for name, (_, count, each, by_rows) in WORKLOADS.items():
         for hidden in HIDDEN if by_rows else (0,):
             shape = (max(1, elements // hidden), hidden) if hidden else (elements,)
             sets = [inputs(shape, count, seed) for seed in range(2)]
+            cell = {"workload": name, "shape": shape, "costly": costly}
+            runs: dict[str, Callable[..., Any]] = {}
             for way, make in ways(name):
-                if (way in COSTLY) is not costly:
+                if way != OURS and (way in COSTLY) is not costly:
                     continue
-                cell = {"workload": name, "way": way, "shape": shape}
                 if record.left_s() < 30:
-                    record.add("speed", **cell, skipped="no time left")
+                    record.add("speed", **cell, way=way, skipped="no time left")
                     continue
                 try:
                     run = make()
-                    batches = batch_times_ms(run, sets, 0.3)
-                    # An event on CuPy's stream says nothing of another library's streams.
-                    single = [] if way == "jax" else event_times_ms(run, sets, 0.3)
+                    run(*sets[0])
                 except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
-                    record.add("speed", **cell, error=repr(error)[:500])
-                    continue
+                    record.add("speed", **cell, way=way, error=repr(error)[:500])
+                else:
+                    runs[way] = run
+            for way, batches in (batch_times_ms(runs, sets, 0.3) if runs else {}).items():
+                # An event on CuPy's stream says nothing of another library's streams.
+                single = [] if way == "jax" else event_times_ms(runs[way], sets, 0.3)
                 best = statistics.median(single or batches)
                 speed = each * shape[0] * (hidden or 1) / 1e9 / (best / 1e3)
-                record.add("speed", **cell, median_ms=best, gigabytes_per_s=speed,
+                record.add("speed", **cell, way=way, median_ms=best, gigabytes_per_s=speed,
                            of_copy=speed / ceiling, times_ms=single, batch_ms=batches)  # fmt: skip
-            del sets
+            del sets, runs
             cupy.get_default_memory_pool().free_all_blocks()
 
 
 def summary(record: Record) -> None:
-    """The aims, from the raw times: of the copy, and against the best other way, with intervals."""
-    found = device.cells(record.lines("speed"))
-    for cell in found:
-        record.add("cell", **cell)
-    if found:
-        record.add("summary", geometric_mean=device.geometric_mean(found), cells=len(found))
+    """The speeds as a run that `fuser-bench report` and the others read, on any machine."""
+    lines, found = record.lines("speed"), dict[tuple[str, ...], list[dict[str, Any]]]()
+    for line in lines:
+        found.setdefault((line["workload"], *map(str, line["shape"])), []).append(line)
+    copies = [each for each in record.lines("copy") if each["times_ms"]]
+    about = next(iter(record.lines("machine")), {})
+    made = saved.Record(
+        run_id=f"device-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}",
+        created_utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), finished=True,
+        preset="device", command=[Path(sys.argv[0]).name, *sys.argv[1:]],
+        machine=saved.Machine(
+            platform.processor() or platform.machine(), os.cpu_count() or 1,
+            os=f"{platform.system()} {platform.release()}", accelerator=about.get("device"),
+        ),
+        packages={name: v for name, v in about.get("versions", {}).items() if v},
+        ceilings=[
+            saved.Ceiling("copy", each["moved_bytes"], each["moved_bytes"], 1, 0,
+                          [ms / 1e3 for ms in each["times_ms"]], "cupy")
+            for each in copies
+        ],
+        variants=[
+            saved.Variant(VARIANTS.get(way, way), KINDS.get(way, "peer"), ABOUT.get(way, ""))
+            for way in dict.fromkeys(line["way"] for line in lines)
+        ],
+        cells=[_cell(key, some) for key, some in found.items()],
+    )  # fmt: skip
+    document = json.dumps(saved.to_document(made))
+    (record.folder / "record.json").write_text(document)
+    record.add("summary", cells=len(made.cells), variants=[each.name for each in made.variants])
+
+
+def _cell(key: tuple[str, ...], lines: list[dict[str, Any]]) -> saved.Cell:
+    """One workload at one shape; ours is timed twice where ways are costly to make."""
+    workload, *shape = key
+    _, count, each, _ = WORKLOADS[workload]
+    elements = math.prod(map(int, shape))
+    runs = []
+    for way in dict.fromkeys(line["way"] for line in lines):
+        own = [line for line in lines if line["way"] == way]
+        timed = [
+            (1000 * line["costly"] + k, ms / 1e3)
+            for line in own for k, ms in enumerate(line.get("batch_ms", ()))
+        ]  # fmt: skip
+        reasons = [line.get("error") or line.get("skipped") or "" for line in own]
+        blocks, seconds = [at for at, _ in timed], [each_s for _, each_s in timed]
+        samples = saved.Samples([0] * len(timed), blocks, blocks, [1] * len(timed), seconds)
+        status = "ok" if timed else "failed" if "error" in own[0] else "not_run"
+        runs.append(saved.Run(VARIANTS.get(way, way), status, "; ".join(filter(None, reasons)),
+                              samples=samples))  # fmt: skip
+    return saved.Cell(
+        f"{workload}-float32-{'x'.join(shape)}", workload, "device", "float32", "L", elements,
+        input_bytes=4 * count * elements, output_bytes=max(4, (each - 4 * count) * elements),
+        runs=runs,
+    )  # fmt: skip
 
 
 def overhead(record: Record, calls: int = 2000) -> None:
@@ -389,9 +457,10 @@ def main(arguments: list[str] | None = None) -> int:
             record.add("failed", name=name, error=traceback.format_exc())
         record.add("took", name=name, elapsed_s=round(time.monotonic() - begin, 2))
         print(f"{name} is done, {record.left_s():.0f} s are left", flush=True)
-    lines = device.read(record.path)
-    (record.folder / "page.md").write_text(device.page(lines))
-    wrong = [line for line in lines if line.get("right") is False]
+    lines = [json.loads(line) for line in record.path.read_text().splitlines()]
+    checked = [line for line in lines if "right" in line]
+    wrong = [line for line in checked if not line["right"]]
+    print(f"{len(checked) - len(wrong)} of {len(checked)} checks are right", *wrong, sep="\n")
     return 1 if failed or wrong else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -218,22 +218,29 @@ def event_times_ms(run: Callable[..., Any], sets: list[list[Any]], limit_s: floa
 
 
 def batch_times_ms(
-    run: Callable[..., Any], sets: list[list[Any]], limit_s: float, calls: int = 20
-) -> list[float]:
-    """Milliseconds a call by the host's clock over several calls, until the last is done.
+    runs: Mapping[str, Callable[..., Any]], sets: list[list[Any]], limit_s: float, calls: int = 20
+) -> dict[str, list[float]]:
+    """Milliseconds a call by the host's clock over several calls, until the last is done, by way.
 
-    The only fair clock for libraries with streams of their own; everything is measured by it.
+    The only fair clock for libraries with streams of their own; everything is measured by it, all
+    ways in turns, so that a drift of the device meets all of them.
     """
     import cupy
 
-    wait = getattr(run, "wait", lambda result: cupy.cuda.runtime.deviceSynchronize())
-    wait(run(*sets[0]))
-    found: list[float] = []
-    end = time.monotonic() + limit_s
-    while len(found) < 30 and (len(found) < 5 or time.monotonic() < end):
-        begin, result = time.perf_counter(), None
-        for call in range(calls):
-            result = run(*sets[call % len(sets)])
-        wait(result)
-        found.append((time.perf_counter() - begin) / calls * 1e3)
+    def wait(run: Any, result: Any) -> None:
+        done = getattr(run, "wait", lambda result: cupy.cuda.runtime.deviceSynchronize())
+        done(result)
+
+    for run in runs.values():
+        wait(run, run(*sets[0]))
+    found: dict[str, list[float]] = {way: [] for way in runs}
+    end, rounds = time.monotonic() + limit_s * len(runs), 0
+    while rounds < 30 and (rounds < 5 or time.monotonic() < end):
+        rounds += 1
+        for way, run in runs.items():
+            begin, result = time.perf_counter(), None
+            for call in range(calls):
+                result = run(*sets[call % len(sets)])
+            wait(run, result)
+            found[way].append((time.perf_counter() - begin) / calls * 1e3)
     return found
