@@ -153,10 +153,20 @@ def sizes_of(small: int, medium: int, large: int) -> Mapping[str, int]:
     return {"S": small, "M": medium, "L": large}
 
 
-def rows_of(elements: int, hidden: int) -> tuple[int, int]:
+def rows_of(elements: int, hidden: int = HIDDEN[0]) -> tuple[int, int]:
     """Return the shape of about `elements` elements in rows of `hidden`, or one shorter row."""
     columns = max(1, min(elements, hidden))
     return max(1, elements // columns), columns
+
+
+def row_length(elements: int, hidden: int = HIDDEN[0]) -> int:
+    """Return how long those rows are."""
+    return rows_of(elements, hidden)[1]
+
+
+def column_length(elements: int, hidden: int = HIDDEN[0]) -> int:
+    """Return how many rows those are."""
+    return rows_of(elements, hidden)[0]
 
 
 def side(elements: int) -> int:
@@ -206,33 +216,34 @@ def _filled(
     return filled.reshape(shape)
 
 
-def matrix_and_rows(count: int, low: float = -2.0, high: float = 2.0) -> MakeInputs:
-    """Return a maker of a matrix of rows of `hidden`, and of `count` row vectors.
+def matrix_and_rows(
+    count: int, low: float = -2.0, high: float = 2.0, matrices: int = 1
+) -> MakeInputs:
+    """Return a maker of matrices of rows of `hidden`, and of `count` row vectors.
 
     Values are uniform between the bounds: where those are not symmetric, sums do not cancel.
     """
-
-    def make(
-        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-    ) -> Arguments:
-        shape = rows_of(elements, hidden)
-        rows = (uniform(generator, shape[1], dtype, low, high) for _ in range(count))
-        return (uniform(generator, shape, dtype, low, high), *rows)
-
-    return make
+    matrix, row = (drawn(uniform, low, high, shape=each) for each in (rows_of, row_length))
+    return given(*[matrix] * matrices, *[row] * count)
 
 
 def drawn(
-    how: Callable[..., Array], *bounds: float, shape: Callable[[int], Any] = int
+    how: Callable[..., Array], *bounds: float, shape: Callable[..., Any] = int
 ) -> Callable[..., Array]:
     """Return a maker of one array.
 
     Args:
         how: `normal` or `uniform`.
         bounds: of its values.
-        shape: given the number of elements, the array's shape; a vector of so many otherwise.
+        shape: given the number of elements and the axes, the array's shape; a vector otherwise.
     """
-    return lambda elements, dtype, generator: how(generator, shape(elements), dtype, *bounds)
+
+    def make(
+        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, **axes: int
+    ) -> Array:
+        return how(generator, shape(elements, **axes), dtype, *bounds)
+
+    return make
 
 
 def whole(
@@ -261,9 +272,11 @@ def square(elements: int, least: int = 1, axes: int = 2) -> tuple[int, ...]:
 def given(*parts: Any) -> MakeInputs:
     """Return a maker of arguments: arrays as their makers draw them, and numbers as they are."""
 
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    def make(
+        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, **axes: int
+    ) -> Arguments:
         return tuple(
-            part(elements, dtype, generator) if callable(part) else part for part in parts
+            part(elements, dtype, generator, **axes) if callable(part) else part for part in parts
         )
 
     return make

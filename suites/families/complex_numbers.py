@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, MakeInputs, Workload, normal
+from fuser.suites.workload import Array, Workload, drawn, given, normal
 
 FAMILY = "complex numbers"
 
@@ -42,45 +42,28 @@ def _numbers(generator: np.random.Generator, shape: Any, dtype: "np.dtype[Any]")
     return pairs.view(np.result_type(dtype, np.complex64))[..., 0]
 
 
-def _signals(count: int) -> MakeInputs:
-    """Return a maker of `count` vectors."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        return tuple(_numbers(generator, elements, dtype) for _ in range(count))
-
-    return make
-
-
-def _with_phase(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return _numbers(generator, elements, dtype), normal(generator, elements, dtype)
-
-
-def _windows(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    """Two recordings of 32 windows each."""
-    shape = (32, max(1, elements // 32))
-    return _numbers(generator, shape, dtype), _numbers(generator, shape, dtype)
+_number = drawn(_numbers)
+_window = drawn(_numbers, shape=lambda elements: (32, max(1, elements // 32)))
 
 
 WORKLOADS = (
     Workload(
         "cross_spectrum", FAMILY, "a spectrum times another's conjugate", cross_spectrum,
-        _signals(2),
+        given(_number, _number),
     ),
-    Workload("phase_shift", FAMILY, "numbers turned by angles", phase_shift, _with_phase),
+    Workload("phase_shift", FAMILY, "numbers turned by angles", phase_shift,
+             given(_number, drawn(normal))),
     Workload(
-        "power_spectrum", FAMILY, "squared magnitudes in decibels", power_spectrum, _signals(1),
+        "power_spectrum", FAMILY, "squared magnitudes in decibels", power_spectrum, given(_number),
         tolerance_eps=32,
     ),
     Workload(
         "transfer_function", FAMILY, "a quotient of polynomials", transfer_function,
-        _signals(1), tolerance_eps=32,
+        given(_number), tolerance_eps=32,
     ),
     Workload(
-        "coherence", FAMILY, "how alike two signals are, over windows", coherence, _windows,
+        "coherence", FAMILY, "how alike two signals are, over windows", coherence,
+        given(_window, _window),
         tolerance_eps=64,
     ),
 )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 from fuser.suites.workload import (
     Arguments,
     Array,
-    MakeInputs,
     Workload,
     drawn,
     given,
@@ -149,14 +148,7 @@ def gram_schmidt(matrix: Array) -> Any:
 _distances = given(whole(1, 1000, shape=square))
 
 
-def _bases(count: int) -> MakeInputs:
-    """Return a maker of `count` sequences over four letters."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        length = side(elements)
-        return tuple(generator.integers(0, 4, length).astype(dtype) for _ in range(count))
-
-    return make
+_bases = whole(0, 4, shape=side)
 
 
 def _definite(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -197,11 +189,11 @@ WORKLOADS = (
         sizes=sizes_of(4_096, 40_000, 160_000), dtypes=("int32", "float64"), tolerance_eps=16,
     ),
     Workload(
-        "nussinov", FAMILY, "how a sequence folds", nussinov, _bases(1),
+        "nussinov", FAMILY, "how a sequence folds", nussinov, given(_bases),
         sizes=sizes_of(900, 3_600, 10_000), dtypes=("int64",),
     ),
     Workload(
-        "edit_distance", FAMILY, "the fewest edits", edit_distance, _bases(2),
+        "edit_distance", FAMILY, "the fewest edits", edit_distance, given(_bases, _bases),
         sizes=sizes_of(4_096, 65_536, 262_144), dtypes=("int64",),
     ),
     Workload(

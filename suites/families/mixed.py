@@ -59,10 +59,6 @@ def _indexed(
 _positive = given(magnitudes)
 
 
-def _terms(elements: int) -> int:
-    return elements
-
-
 def sorted_gaps(x: Array) -> Any:
     """Distances between neighbours in order: a sort between two pieces of arithmetic."""
     ordered = np.sort(x)
@@ -80,7 +76,7 @@ WORKLOADS = (
     ),
     Workload(
         "running_average", FAMILY, "the mean of all elements so far", running_average, _positive,
-        sizes=HEAVY_SIZES, reduced=_terms, growth="root", tolerance_eps=32,
+        sizes=HEAVY_SIZES, reduced=int, growth="root", tolerance_eps=32,
     ),
     Workload(
         "sorted_gaps", FAMILY, "gaps between sorted values", sorted_gaps, normals(1),

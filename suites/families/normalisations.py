@@ -9,7 +9,11 @@ from fuser.suites.workload import (
     Arguments,
     Array,
     Workload,
+    column_length,
+    drawn,
+    given,
     matrix_and_rows,
+    row_length,
     rows_of,
     uniform,
 )
@@ -139,55 +143,26 @@ def gelu_backward_bias(gradient: Array, x: Array, bias: Array) -> Any:
     return result, np.sum(result, axis=0)
 
 
-def _row(elements: int, hidden: int) -> int:
-    return rows_of(elements, hidden)[1]
-
-
-def _column(elements: int, hidden: int) -> int:
-    return rows_of(elements, hidden)[0]
-
-
-def _matrices(count: int, low: float, high: float, rows: int = 0) -> Any:
-    """Return a maker of `count` matrices of one shape and `rows` row vectors."""
-
-    def make(
-        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-    ) -> Arguments:
-        shape = rows_of(elements, hidden)
-        shapes: list[Any] = [shape] * count + [shape[1]] * rows
-        return tuple(uniform(generator, each, dtype, low, high) for each in shapes)
-
-    return make
-
-
-def _grouped(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-) -> Arguments:
+def _grouped(elements: int, hidden: int) -> tuple[int, int]:
     rows, columns = rows_of(max(elements, 8), max(hidden, 8))
-    return (uniform(generator, (rows, columns // 4 * 4), dtype, -0.5, 1.0),)
+    return rows, columns // 4 * 4
 
 
-def _at_least_two(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-) -> Arguments:
+def _at_least(elements: int, hidden: int, least: int = 2) -> tuple[int, int]:
     # one value alone has no deviation to divide by
-    shape = rows_of(max(elements, 2), max(hidden, 2))
-    return (uniform(generator, shape, dtype, -0.5, 1.0),)
+    return rows_of(max(elements, least), max(hidden, least))
 
 
-def _two_rows(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-) -> Arguments:
-    # one value alone has no deviation to divide by
+def _two_rows(elements: int, hidden: int) -> tuple[int, int]:
     rows, columns = rows_of(max(elements, 2), hidden)
-    return (uniform(generator, (max(2, rows), columns), dtype, -0.5, 1.0),)
+    return max(2, rows), columns
 
 
-def _years(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+def _years(elements: int) -> tuple[int, int, int]:
     # at tiny sizes fewer years and days
     years = min(30, max(1, elements // 8))
     days = min(365, max(1, elements // years // 2))
-    return (uniform(generator, (years, days, max(1, elements // years // days)), dtype, 250, 310),)
+    return years, days, max(1, elements // years // days)
 
 
 def _masked(
@@ -210,7 +185,7 @@ def _labelled(
 def _correlated(
     elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
 ) -> Arguments:
-    shape = rows_of(max(elements, 3), max(hidden, 3))
+    shape = _at_least(elements, hidden, 3)
     x = uniform(generator, shape, dtype, -1.0, 1.0)
     noise = uniform(generator, shape, dtype, -1.0, 1.0)
     return x, np.asarray(0.6 * x + 0.4 * noise, dtype)
@@ -220,77 +195,81 @@ ROWS = matrix_and_rows(0, -3.0, 3.0)
 
 WORKLOADS = (
     Workload(
-        "softmax", FAMILY, "softmax of every row", softmax, ROWS, axes=AXES, reduced=_row,
+        "softmax", FAMILY, "softmax of every row", softmax, ROWS, axes=AXES, reduced=row_length,
         quick=True, sweep=True, tolerance_eps=32,
     ),
     Workload(
         "log_softmax", FAMILY, "log softmax of every row", log_softmax, ROWS, axes=AXES,
-        reduced=_row, tolerance_eps=32,
+        reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "softmax_backward", FAMILY, "the gradient of softmax", softmax_backward,
-        _matrices(2, 0.0, 1.0), axes=AXES, reduced=_row, tolerance_eps=32,
+        matrix_and_rows(0, 0.0, 1.0, 2), axes=AXES, reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "masked_softmax", FAMILY, "scale, mask and softmax, as in attention", masked_softmax,
-        _masked, axes=AXES, reduced=_row, tolerance_eps=64,
+        _masked, axes=AXES, reduced=row_length, tolerance_eps=64,
     ),
     Workload(
         "layer_norm", FAMILY, "layer norm with weight and bias", layer_norm,
-        matrix_and_rows(2, -0.5, 1.0), axes=AXES, reduced=_row, quick=True, tolerance_eps=64,
+        matrix_and_rows(2, -0.5, 1.0), axes=AXES, reduced=row_length, quick=True, tolerance_eps=64,
     ),
     Workload(
         "layer_norm_backward", FAMILY, "the gradient of layer norm", layer_norm_backward,
-        _matrices(2, -0.5, 1.0, rows=1), axes=AXES, reduced=_row, tolerance_eps=128,
+        matrix_and_rows(1, -0.5, 1.0, 2), axes=AXES, reduced=row_length, tolerance_eps=128,
     ),
     Workload(
         "rms_norm", FAMILY, "rms norm with a weight", rms_norm, matrix_and_rows(1), axes=AXES,
-        reduced=_row, tolerance_eps=32,
+        reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "add_rms_norm", FAMILY, "a residual added, then rms norm: two outputs", add_rms_norm,
-        _matrices(2, -2.0, 2.0, rows=1), axes=AXES, reduced=_row, tolerance_eps=32,
+        matrix_and_rows(1, matrices=2), axes=AXES, reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "batch_norm", FAMILY, "batch norm in training: statistics of columns", batch_norm,
-        matrix_and_rows(2, -0.5, 1.0), axes=AXES, reduced=_column, growth="root",
+        matrix_and_rows(2, -0.5, 1.0), axes=AXES, reduced=column_length, growth="root",
         tolerance_eps=64,
     ),
     Workload(
-        "group_norm", FAMILY, "every row normalised in four groups", group_norm, _grouped,
-        axes=AXES, reduced=_row, tolerance_eps=64,
+        "group_norm", FAMILY, "every row normalised in four groups", group_norm,
+        given(drawn(uniform, -0.5, 1.0, shape=_grouped)),
+        axes=AXES, reduced=row_length, tolerance_eps=64,
     ),
     Workload(
         "standard_rows", FAMILY, "rows brought to mean 0 and deviation 1", standard_rows,
-        _at_least_two, axes=AXES, reduced=_row, tolerance_eps=64,
+        given(drawn(uniform, -0.5, 1.0, shape=_at_least)), axes=AXES, reduced=row_length,
+        tolerance_eps=64,
     ),
     Workload(
         "standard_columns", FAMILY, "columns brought to mean 0 and deviation 1", standard_columns,
-        _two_rows, axes=AXES, reduced=_column, growth="root", tolerance_eps=64,
+        given(drawn(uniform, -0.5, 1.0, shape=_two_rows)), axes=AXES, reduced=column_length,
+        growth="root", tolerance_eps=64,
     ),
     Workload(
-        "anomaly", FAMILY, "departures from the means of thirty years", anomaly, _years,
+        "anomaly", FAMILY, "departures from the means of thirty years", anomaly,
+        given(drawn(uniform, 250.0, 310.0, shape=_years)),
         reduced=lambda elements: min(30, max(1, elements // 8)), growth="root", tolerance_eps=512,
     ),
     Workload(
         "unit_rows", FAMILY, "rows divided by their norm", unit_rows, matrix_and_rows(0, 0.5, 2.0),
-        axes=AXES, reduced=_row,
+        axes=AXES, reduced=row_length,
     ),
     Workload(
         "cross_entropy", FAMILY, "the loss of every row's class", cross_entropy, _labelled,
-        axes=AXES, reduced=_row, tolerance_eps=64,
+        axes=AXES, reduced=row_length, tolerance_eps=64,
     ),
     Workload(
-        "divergence", FAMILY, "p log(p / q) summed by row", divergence, _matrices(2, 0.5, 1.5),
-        axes=AXES, reduced=_row, tolerance_eps=64,
+        "divergence", FAMILY, "p log(p / q) summed by row", divergence,
+        matrix_and_rows(0, 0.5, 1.5, 2), axes=AXES, reduced=row_length, tolerance_eps=64,
     ),
     Workload(
         "row_correlation", FAMILY, "the correlation of rows", row_correlation, _correlated,
-        axes=AXES, reduced=_row, tolerance_eps=64,
+        axes=AXES, reduced=row_length, tolerance_eps=64,
     ),
     Workload(
         "gelu_backward_bias", FAMILY, "the gradient of bias and gelu, and its column sums",
-        gelu_backward_bias, _matrices(2, -0.5, 1.0, rows=1), axes=AXES, reduced=_column,
+        gelu_backward_bias, matrix_and_rows(1, -0.5, 1.0, 2), axes=AXES, reduced=column_length,
         growth="root", tolerance_eps=64,
     ),
 )

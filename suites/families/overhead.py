@@ -119,10 +119,8 @@ def _vectors(count: int, shape: Any = None, step: int = 1) -> MakeInputs:
     return make
 
 
-def _with_scalars(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return normal(generator, elements, dtype), float(generator.normal()), float(generator.normal())
+def _number(elements: int, dtype: Any, generator: np.random.Generator) -> float:
+    return float(generator.normal())
 
 
 _with_bias = given(drawn(normal, shape=lambda elements: (16, elements)), drawn(normal))
@@ -141,11 +139,10 @@ def _squares(step: int = 1) -> MakeInputs:
 _square = given(drawn(normal, shape=square))
 
 
-def _row_and_column(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    n = side(elements)
-    return tuple(normal(generator, shape, dtype) for shape in ((n, n), n, (n, 1)))
+_row_and_column = given(
+    drawn(normal, shape=square), drawn(normal, shape=side),
+    drawn(normal, shape=lambda elements: (side(elements), 1)),
+)  # fmt: skip
 
 
 def _mixed(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -159,11 +156,8 @@ def _numpy_scalars(
     return tuple(normal(generator, 1, dtype)[0] for _ in range(3))
 
 
-def _unchanged_in_place(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    a, c = normal(generator, elements, dtype), normal(generator, elements, dtype)
-    return a, np.zeros(elements, dtype), c
+def _zeros(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Array:
+    return np.zeros(elements, dtype)
 
 
 WORKLOADS = (
@@ -173,7 +167,7 @@ WORKLOADS = (
     ),
     Workload(
         "multiply_add_scalars", FAMILY, "a b + c with two Python numbers", multiply_add_scalars,
-        _with_scalars, sizes=SIZES, statements=_lines(),
+        given(drawn(normal), _number, _number), sizes=SIZES, statements=_lines(),
     ),
     Workload(
         "multiply_add_square", FAMILY, "a b + c on square matrices", multiply_add, _squares(),
@@ -200,8 +194,8 @@ WORKLOADS = (
         sizes=SIZES, dtypes=("float32",), statements=_lines(),
     ),
     Workload(
-        "add_product_to", FAMILY, "a += b c, in place", add_product_to, _unchanged_in_place,
-        sizes=SIZES, statements=_lines("a += b * c"),
+        "add_product_to", FAMILY, "a += b c, in place", add_product_to,
+        given(drawn(normal), _zeros, drawn(normal)), sizes=SIZES, statements=_lines("a += b * c"),
     ),
     Workload(
         "softmax_rows", FAMILY, "softmax of the short rows of a square", softmax_rows, _square,

@@ -50,13 +50,13 @@ def kernel_density(x: Array, samples: Array) -> Any:
     return np.mean(np.exp(-0.5 * z * z), axis=-1) * 1.5957691216057308
 
 
-def _two_sets(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, dimensions: int = 3
-) -> Arguments:
+def _points(elements: int, dimensions: int) -> tuple[int, int]:
     # the largest array of the call is the result: `elements` counts it here
-    shape = (side(elements), dimensions)
-    # apart from each other: a distance near zero has lost its digits in any order of operations
-    return uniform(generator, shape, dtype, 0.0, 1.0), uniform(generator, shape, dtype, 1.5, 2.5)
+    return side(elements), dimensions
+
+
+_two_sets = given(drawn(uniform, 0.0, 1.0, shape=_points), drawn(uniform, 1.5, 2.5, shape=_points))
+"""Apart: a distance near zero has lost its digits in any order of operations."""
 
 
 def _points_and_centres(
@@ -71,15 +71,14 @@ def _points_and_centres(
 _bodies = given(*[drawn(uniform, -1.0, 1.0, shape=side)] * 3, drawn(uniform, 0.5, 1.5, shape=side))
 
 
-def _mixture(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    numbers = uniform(generator, max(1, elements // COMPONENTS), dtype, -3.0, 3.0)
-    mean = uniform(generator, COMPONENTS, dtype, -3.0, 3.0)
-    scale = uniform(generator, COMPONENTS, dtype, 0.5, 1.0)
-    return numbers, mean, scale, uniform(generator, COMPONENTS, dtype, -3.0, -2.0)
+def _component(low: float, high: float) -> Any:
+    return drawn(uniform, low, high, shape=lambda _: COMPONENTS)
 
 
+_mixture = given(
+    drawn(uniform, -3.0, 3.0, shape=lambda elements: max(1, elements // COMPONENTS)),
+    _component(-3.0, 3.0), _component(0.5, 1.0), _component(-3.0, -2.0),
+)  # fmt: skip
 _numbers_and_samples = given(*[drawn(uniform, -1.0, 1.0, shape=side)] * 2)
 
 

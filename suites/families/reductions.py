@@ -6,12 +6,11 @@ import numpy as np
 
 from fuser.suites.workload import (
     HIDDEN,
-    Arguments,
     Array,
     Workload,
+    column_length,
     matrix_and_rows,
-    rows_of,
-    uniform,
+    row_length,
     uniforms,
 )
 
@@ -85,34 +84,16 @@ def above_threshold(x: Array) -> Any:
     return np.count_nonzero(x > 0.5, axis=-1)
 
 
-def _everything(elements: int) -> int:
-    return elements
-
-
-def _row(elements: int, hidden: int) -> int:
-    return rows_of(elements, hidden)[1]
-
-
-def _column(elements: int, hidden: int) -> int:
-    return rows_of(elements, hidden)[0]
-
-
-def _distinct_rows(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
-) -> Arguments:
-    return (uniform(generator, rows_of(elements, hidden), dtype, -4.0, 4.0),)
-
-
 ROWS = matrix_and_rows(0, -0.5, 1.0)
 
 WORKLOADS = (
     Workload(
         "sum_of_squares", FAMILY, "the sum of all squares", sum_of_squares, uniforms((-2.0, 2.0)),
-        reduced=_everything, quick=True,
+        reduced=int, quick=True,
     ),
     Workload(
         "dot", FAMILY, "the inner product of two vectors", dot, uniforms((0.0, 1.0), (-0.5, 1.0)),
-        reduced=_everything, growth="root",
+        reduced=int, growth="root",
     ),
     Workload(
         "value_range", FAMILY, "smallest and largest of everything", value_range,
@@ -120,36 +101,37 @@ WORKLOADS = (
     ),
     Workload(
         "mean_absolute_error", FAMILY, "the mean distance of two vectors", mean_absolute_error,
-        uniforms((-1.0, 1.0), (-1.0, 1.0)), reduced=_everything,
+        uniforms((-1.0, 1.0), (-1.0, 1.0)), reduced=int,
     ),
     Workload(
-        "row_mean", FAMILY, "the mean of every row", row_mean, ROWS, axes=AXES, reduced=_row
+        "row_mean", FAMILY, "the mean of every row", row_mean, ROWS, axes=AXES, reduced=row_length
     ),
     Workload(
         "column_mean", FAMILY, "the mean of every column", column_mean, ROWS, axes=AXES,
-        reduced=_column, growth="root", quick=True,
+        reduced=column_length, growth="root", quick=True,
     ),
     Workload(
         "row_variance", FAMILY, "mean and variance of every row", row_variance, ROWS, axes=AXES,
-        reduced=_row, tolerance_eps=32,
+        reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "column_variance", FAMILY, "mean and variance of every column", column_variance, ROWS,
-        axes=AXES, reduced=_column, growth="root", tolerance_eps=32,
+        axes=AXES, reduced=column_length, growth="root", tolerance_eps=32,
     ),
     Workload(
         "row_range", FAMILY, "smallest and largest of every row", row_range, ROWS, axes=AXES
     ),
     Workload(
-        "row_argmax", FAMILY, "where every row is largest", row_argmax, _distinct_rows, axes=AXES
+        "row_argmax", FAMILY, "where every row is largest", row_argmax,
+        matrix_and_rows(0, -4.0, 4.0), axes=AXES,
     ),
     Workload(
         "row_norm", FAMILY, "the Euclidean norm of every row", row_norm, ROWS, axes=AXES,
-        reduced=_row,
+        reduced=row_length,
     ),
     Workload(
         "row_logsumexp", FAMILY, "log sum exp of every row", row_logsumexp, ROWS, axes=AXES,
-        reduced=_row, tolerance_eps=32,
+        reduced=row_length, tolerance_eps=32,
     ),
     Workload(
         "above_threshold", FAMILY, "how many of every row are above a bound", above_threshold,

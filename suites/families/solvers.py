@@ -171,10 +171,6 @@ def _points(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
     return points, points[:8].copy(), 6
 
 
-def _all(elements: int) -> int:
-    return elements
-
-
 DOUBLE = ("float64",)
 WORKLOADS = (
     Workload(
@@ -203,12 +199,12 @@ WORKLOADS = (
         "line_search", FAMILY, "descent, steps halved until they help", line_search,
         given(drawn(normal), drawn(uniform, 0.5, 1.5), 40),
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=SETTLED,
-        reduced=_all,
+        reduced=int,
     ),
     Workload(
         "k_means", FAMILY, "points to centres, centres to points", k_means, _points,
         sizes=sizes_of(4_000, 100_000, 1_000_000), dtypes=DOUBLE, tolerance_eps=1024,
-        reduced=_all, reference="same",
+        reduced=int, reference="same",
     ),
     Workload(
         "escape_time", FAMILY, "Mandelbrot's set with an early end", escape_time,
@@ -218,6 +214,6 @@ WORKLOADS = (
     Workload(
         "clip_by_norm", FAMILY, "a gradient cut to a norm", clip_by_norm, given(drawn(normal), 1.0),
         sizes=sizes_of(4_000, 1_000_000, 8_000_000), dtypes=("float64", "float32"),
-        reduced=_all,
+        reduced=int,
     ),
 )
