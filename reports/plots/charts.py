@@ -12,10 +12,10 @@ from fuser.reports.plots import (
     figure_bandwidth,
     figure_compare,
     figure_compile,
-    figure_first_calls,
     figure_memory,
     figure_model,
     figure_phases,
+    figure_repay,
     figure_roofline,
     figure_speedup,
     figure_sweep,
@@ -139,7 +139,7 @@ CHARTS: Sequence[Chart] = (
         "Cold: nothing is kept from earlier. Disk cache: a new process that finds the machine "
         "code of an earlier one. Median over processes; the line is the 95% interval.",
         "first_calls",
-        figure_first_calls.draw_states,
+        figure_compile.draw_states,
     ),
     Chart(
         "phases",
@@ -158,7 +158,7 @@ CHARTS: Sequence[Chart] = (
         "time together than as many eager calls. Lines: what the 95% interval of the ratio to "
         "eager makes of it.",
         "repay",
-        figure_first_calls.draw_repay,
+        figure_repay.draw,
     ),
     Chart(
         "split",

@@ -1,4 +1,4 @@
-"""The figure of compile time: the first call by stages."""
+"""The figures of compile time: first calls by stages, cold and with machine code on disk."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +29,7 @@ STAGE_HATCHES = {"bind": "xxxx", "emit": "....", "compile": "////", "disk": "\\\
 SHORTER, OTHER = "shorter stages", "the rest, with the run itself"
 GREYS = {SHORTER: "#bdbdbd", OTHER: "#8c8c8c"}
 MOST_BARS = len(STAGE_COLORS)
+WHOLE = "first call"
 REST = ("rest_s", "other_s")
 """Columns of the compile table that name no stage."""
 
@@ -92,30 +93,73 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     rows = smallest_fused(collection)
     if not len(rows):
         return None
-    names = list(name_rows(rows))
-    axes = panels(layout, 1, 1.2 + ROW_HEIGHT_IN * len(names))[0]
+    bars, calls = bars_of(rows), [*rows["first_call_s"]]
+    ends = zip(calls, rows["first_call_s_low"], rows["first_call_s_high"], strict=True)
+    return stacked(layout, list(name_rows(rows)), bars or [("first call", calls)], list(ends))
+
+
+def draw_states(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the stages of first calls, cold and from disk; None where not measured."""
+    table = collection.tables["first_calls"]
+    if not len(table):
+        return None
+    stages = table[table["stage"] != WHOLE]
+    stages = stages.assign(stage_s=_adding_up(table, stages))
+    spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
+    longest = [str(each) for each in spent.index if each != "rest"][: MOST_BARS - 1]
+    shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
+    whole = table[table["stage"] == WHOLE].set_index(["workload", "state"])
+    named = stages.assign(stage=stages["stage"].where(stages["stage"].isin(shown), SHORTER))
+    parts = named.pivot_table("stage_s", ["workload", "state"], "stage", "sum", 0.0)
+    bars = [(name, list(parts.loc[whole.index, name])) for name in (*shown, SHORTER)
+            if name in parts]  # fmt: skip
+    ends = zip(whole["stage_s"], whole["stage_s_low"], whole["stage_s_high"], strict=True)
+    return stacked(layout, [f"{name}, {state}" for name, state in whole.index], bars, list(ends))
+
+
+def stacked(
+    layout: Layout, names: Sequence[str], bars: Sequence[tuple[str, Sequence[float]]],
+    calls: Sequence[tuple[float, float, float]],
+) -> Figure:  # fmt: skip
+    """Draw calls as bars of their stages.
+
+    Args:
+        layout: wide or narrow.
+        names: of the calls.
+        bars: a stage's name and its seconds in each call.
+        calls: the seconds of each whole call, and the ends of their range or interval.
+    """
+    axes = panels(layout, 1, 1.2 + 1.1 * ROW_HEIGHT_IN * len(names))[0]
     left = [0.0] * len(names)
-    bars = bars_of(rows)
-    colors = stage_colors([label for label, _ in bars])
-    for (label, seconds), color in zip(bars, colors, strict=True):
+    for (label, seconds), color in zip(bars, stage_colors([name for name, _ in bars]), strict=True):
         widths = [1e3 * value for value in seconds]
         axes.barh(range(len(names)), widths, left=left, **bar_style(label, color))
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    whole = [value * 1e3 for value in rows["first_call_s"]]
-    if not any(left):
-        axes.barh(range(len(names)), whole, height=0.66, color=MUTED, label="first call")
-    most = 1.8 * max(*whole, *left)  # one slow process's range runs off the edge
-    for y, value in enumerate(whole):
-        ends = [1e3 * float(rows[f"first_call_s_{end}"].iloc[y]) for end in ("low", "high")]
-        axes.plot(ends, [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
-        place = (min(max(value, left[y], ends[1]), most), y)
+    most = 1.8 * max(1e3 * max(whole for whole, *_ in calls), *left)  # longer ranges run off
+    for y, (value, low, high) in enumerate(calls):
+        reach = min(high * 1e3, most) if high == high else 0.0
+        axes.plot([low * 1e3, reach], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
         axes.annotate(
-            seconds_text(value / 1e3), place, xytext=(5, 0),
+            seconds_text(value), (min(max(value * 1e3, left[y], reach), most), y), xytext=(5, 0),
             textcoords="offset points", va="center", fontsize=8.5, bbox=text_box(),
         )  # fmt: skip
     workload_axis(axes, names)
-    longest = max(*whole, *left, 1e3 * float(rows["first_call_s_high"].max()))
+    longest = max(*left, *(1e3 * each for call in calls for each in call if each == each))
     axes.set_xlim(0, most if longest > most else 1.18 * longest)
     axes.set_xlabel("first call, milliseconds (left is sooner)")
     above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 7)
     return figure_of(axes)
+
+
+def _adding_up(table: pd.DataFrame, stages: pd.DataFrame) -> "pd.Series[float]":
+    """Scale the stages of each call so that they fill its bar: medians do not add up to a median.
+
+    The table has them as they are.
+    """
+    keys = ["workload", "state"]
+    whole = table[table["stage"] == WHOLE].set_index(keys)["stage_s"]
+    known = pd.Series([whole[key] for key in zip(*(stages[k] for k in keys), strict=True)],
+                      index=stages.index, dtype=float)  # fmt: skip
+    sums = stages.groupby(keys)["stage_s"].transform("sum")
+    scaled: pd.Series[float] = stages["stage_s"] * (known / sums.where(sums > 0, 1.0))
+    return scaled

@@ -14,7 +14,6 @@ from fuser.reports.collection import COMPARED, TABLES, Collection, collect
 from fuser.reports.plots import (
     figure_accuracy,
     figure_compile,
-    figure_first_calls,
     figures,
     style,
 )
@@ -165,7 +164,7 @@ def test_stages_fill_the_bar_of_their_call() -> None:
         "workload": ["axpy"] * 3, "state": ["cold"] * 3, "stage": ["first call", "trace", "llvm"],
         "stage_s": [16e-3, 2e-3, 6e-3],
     })
-    found = figure_first_calls._adding_up(table, table[table["stage"] != "first call"])
+    found = figure_compile._adding_up(table, table[table["stage"] != "first call"])
     assert list(found) == pytest.approx([4e-3, 12e-3])
 
 

@@ -1,14 +1,12 @@
-"""The figures of the first call: what a disk cache saves, and after how many calls it is repaid."""
+"""The figure of what repays compiling: after how many calls the first one is made up for."""
 
 import math
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.figure_compile import MOST_BARS, SHORTER, bar_style, stage_colors
 from fuser.reports.plots.marks import (
     ROW_HEIGHT_IN,
     SIZE_TITLES,
@@ -26,72 +24,13 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    seconds_text,
-    text_box,
 )
 
-WHOLE = "first call"
-REST = "rest"
 SIZE_MARKERS = {"S": "o", "M": "s", "L": "D"}
 SIZE_OFFSETS = {"S": -1, "M": 0, "L": 1}
 
 
-def draw_states(collection: Collection, layout: Layout) -> Figure | None:
-    """Draw the stages of first calls, cold and from disk; None where not measured."""
-    table = collection.tables["first_calls"]
-    if not len(table):
-        return None
-    stages = table[table["stage"] != WHOLE]
-    stages = stages.assign(stage_s=_adding_up(table, stages))
-    spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
-    longest = [str(each) for each in spent.index if each != REST][: MOST_BARS - 1]
-    shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
-    keys = list(dict.fromkeys(zip(table["workload"], table["state"], strict=True)))
-    axes = panels(layout, 1, 1.3 + 1.3 * ROW_HEIGHT_IN * len(keys))[0]
-    left = [0.0] * len(keys)
-    names = [*shown, SHORTER]
-    for name, color in zip(names, stage_colors(names), strict=True):
-        same = ~stages["stage"].isin(shown) if name not in shown else stages["stage"] == name
-        chosen = stages[same]
-        sums = chosen.groupby(["workload", "state"])["stage_s"].sum().to_dict()
-        widths = [float(sums.get(key, 0.0)) for key in keys]
-        axes.barh(range(len(keys)), widths, left=left, **bar_style(name, color))
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    whole = table[table["stage"] == WHOLE].set_index(["workload", "state"])
-    most = 1.2 * max(left)
-    for y, key in enumerate(keys):
-        each = whole.loc[key]
-        low, high = float(each["stage_s_low"]), float(each["stage_s_high"])
-        if high == high:  # an interval over decades runs off the edge
-            high = min(high, most)
-            axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
-        axes.annotate(
-            seconds_text(float(each["stage_s"])), (max(left[y], high), y), xytext=(6, 0),
-            textcoords="offset points", va="center", fontsize=8.5, bbox=text_box(),
-        )  # fmt: skip
-    workload_axis(axes, [f"{workload}, {state}" for workload, state in keys])
-    axes.set_xlim(0, most)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:g}"))
-    axes.set_xlabel("first call, milliseconds (left is sooner)")
-    above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 8)
-    return figure_of(axes)
-
-
-def _adding_up(table: pd.DataFrame, stages: pd.DataFrame) -> "pd.Series[float]":
-    """Scale the stages of each call so that they fill its bar: medians do not add up to a median.
-
-    The table has them as they are.
-    """
-    keys = ["workload", "state"]
-    whole = table[table["stage"] == WHOLE].set_index(keys)["stage_s"]
-    known = pd.Series([whole[key] for key in zip(*(stages[k] for k in keys), strict=True)],
-                      index=stages.index, dtype=float)  # fmt: skip
-    sums = stages.groupby(keys)["stage_s"].transform("sum")
-    scaled: pd.Series[float] = stages["stage_s"] * (known / sums.where(sums > 0, 1.0))
-    return scaled
-
-
-def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
+def draw(collection: Collection, layout: Layout) -> Figure | None:
     """Draw the calls that repay the fused function's first one; None where not known."""
     table = collection.tables["repay"]
     kinds = {each.name: each.kind for each in collection.analysis.record.variants}
