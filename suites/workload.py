@@ -228,7 +228,7 @@ def matrix_and_rows(
 
 
 def drawn(
-    how: Callable[..., Array], *bounds: float, shape: Callable[..., Any] = int
+    how: Callable[..., Array], *bounds: float, shape: Callable[..., Any] = int, step: int = 1
 ) -> Callable[..., Array]:
     """Return a maker of one array.
 
@@ -236,12 +236,14 @@ def drawn(
         how: `normal` or `uniform`.
         bounds: of its values.
         shape: given the number of elements and the axes, the array's shape; a vector otherwise.
+        step: every so many elements of its last axis are the argument, a view.
     """
 
     def make(
         elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, **axes: int
     ) -> Array:
-        return how(generator, shape(elements, **axes), dtype, *bounds)
+        values = how(generator, shape(elements, **axes), dtype, *bounds)
+        return values if step == 1 else values[..., ::step]
 
     return make
 

@@ -12,6 +12,8 @@ from fuser.suites.workload import (
     given,
     normal,
     normals,
+    row_length,
+    rows_of,
     side,
     square,
     whole,
@@ -82,30 +84,17 @@ def mixed_dtypes(counts: Array, gain: Array, offset: Array) -> Any:
     return signal * signal
 
 
-def _rows(count: int, low: float = 0.0) -> Any:
-    """Return a maker of a matrix of up to 1,024 columns and `count` rows, kept above `low`."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        columns = min(elements, 1024)
-        matrix = normal(generator, (max(1, elements // columns), columns), dtype)
-        rows = [normal(generator, columns, dtype) for _ in range(count)]
-        if low:
-            rows[-1] = np.abs(rows[-1]) + np.asarray(low, dtype)
-        return (matrix, *rows)
-
-    return make
+def _deviations(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Array:
+    values = normal(generator, row_length(elements), dtype)
+    return np.abs(values) + np.asarray(0.5, dtype)
 
 
+_rows, _row = drawn(normal, shape=rows_of), drawn(normal, shape=row_length)
 _two_columns = given(*[drawn(normal, shape=side)] * 2)
 """The largest array of the call is the result: `elements` counts it here."""
 
 
-def _every_other(
-    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-) -> Arguments:
-    return normal(generator, 2 * elements, dtype)[::2], normal(generator, 2 * elements, dtype)[::2]
-
-
+_every_other = given(*[drawn(normal, shape=lambda elements: 2 * elements, step=2)] * 2)
 _square_pair = given(*[drawn(normal, shape=square)] * 2)
 _sensor = given(whole(-2000, 2000, np.int16), *[drawn(normal)] * 2)
 
@@ -134,10 +123,10 @@ def _triples(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generat
 
 
 WORKLOADS = (
-    Workload("bias_add", BROADCAST, "a row added to rows of 1,024", bias_add, _rows(1)),
+    Workload("bias_add", BROADCAST, "a row added to rows of 1,024", bias_add, given(_rows, _row)),
     Workload(
         "standardise", BROADCAST, "columns standardised and bounded", standardise,
-        _rows(2, low=0.5), tolerance_eps=32,
+        given(_rows, _row, _deviations), tolerance_eps=32,
     ),
     Workload(
         "outer_distance", BROADCAST, "all pairs of two vectors: the result is the large array",

@@ -7,11 +7,11 @@ import numpy as np
 from fuser.suites.workload import (
     Arguments,
     Array,
-    MakeInputs,
     Workload,
     drawn,
     given,
     normal,
+    normals,
     side,
     square,
 )
@@ -30,7 +30,6 @@ def _lines(
 
 
 SIZES = {"S": 1, "M": 16, "L": 256}
-SMALLEST_SIDE = 1
 
 
 def multiply_add(a: Array, b: Array, c: Array) -> Any:
@@ -107,42 +106,23 @@ def sixteen_arguments(
     return a + b + c + d + e + f + g + h + i + j + k + m + n + o + p + q
 
 
-def _vectors(count: int, shape: Any = None, step: int = 1) -> MakeInputs:
-    """Return a maker of `count` arrays; `shape` is that of the axes before the last."""
-
-    def make(
-        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
-    ) -> Arguments:
-        lengths = (*(shape or ()), elements * step)
-        return tuple(normal(generator, lengths, dtype)[..., ::step] for _ in range(count))
-
-    return make
-
-
 def _number(elements: int, dtype: Any, generator: np.random.Generator) -> float:
     return float(generator.normal())
 
 
-_with_bias = given(drawn(normal, shape=lambda elements: (16, elements)), drawn(normal))
+def _row(elements: int) -> tuple[int, int]:
+    return 1, elements
 
 
-def _squares(step: int = 1) -> MakeInputs:
-    """Return a maker of three square matrices, of every `step`th column."""
-
-    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-        n = side(elements)
-        return tuple(normal(generator, (n, n), dtype)[:, ::step] for _ in range(3))
-
-    return make
+def _twice(elements: int) -> int:
+    return 2 * elements
 
 
-_square = given(drawn(normal, shape=square))
-
-
+_square = drawn(normal, shape=square)
 _row_and_column = given(
-    drawn(normal, shape=square), drawn(normal, shape=side),
-    drawn(normal, shape=lambda elements: (side(elements), 1)),
+    _square, drawn(normal, shape=side), drawn(normal, shape=lambda elements: (side(elements), 1)),
 )  # fmt: skip
+_with_bias = given(drawn(normal, shape=lambda elements: (16, elements)), drawn(normal))
 
 
 def _mixed(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
@@ -162,7 +142,7 @@ def _zeros(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
 
 WORKLOADS = (
     Workload(
-        "multiply_add", FAMILY, "a b + c on tiny arrays", multiply_add, _vectors(3), sizes=SIZES,
+        "multiply_add", FAMILY, "a b + c on tiny arrays", multiply_add, normals(3), sizes=SIZES,
         quick=True, small_into=True, statements=_lines(line_into=LINE_INTO, call_into=INTO),
     ),
     Workload(
@@ -170,12 +150,12 @@ WORKLOADS = (
         given(drawn(normal), _number, _number), sizes=SIZES, statements=_lines(),
     ),
     Workload(
-        "multiply_add_square", FAMILY, "a b + c on square matrices", multiply_add, _squares(),
-        sizes=SIZES, statements=_lines(),
+        "multiply_add_square", FAMILY, "a b + c on square matrices", multiply_add,
+        given(*[_square] * 3), sizes=SIZES, statements=_lines(),
     ),
     Workload(
         "multiply_add_columns", FAMILY, "a b + c on every other column of matrices", multiply_add,
-        _squares(2), sizes=SIZES, statements=_lines(),
+        given(*[drawn(normal, shape=square, step=2)] * 3), sizes=SIZES, statements=_lines(),
     ),
     Workload(
         "multiply_add_broadcast", FAMILY, "a matrix times a row plus a column", multiply_add,
@@ -183,7 +163,7 @@ WORKLOADS = (
     ),
     Workload(
         "multiply_add_keywords", FAMILY, "a b + c, called with keywords", multiply_add,
-        _vectors(3), sizes=SIZES, statements=_lines(call="f(a=a, b=b, c=c)"),
+        normals(3), sizes=SIZES, statements=_lines(call="f(a=a, b=b, c=c)"),
     ),
     Workload(
         "multiply_add_numpy_scalars", FAMILY, "a b + c of NumPy's scalars", multiply_add,
@@ -198,44 +178,44 @@ WORKLOADS = (
         given(drawn(normal), _zeros, drawn(normal)), sizes=SIZES, statements=_lines("a += b * c"),
     ),
     Workload(
-        "softmax_rows", FAMILY, "softmax of the short rows of a square", softmax_rows, _square,
-        sizes=SIZES, tolerance_eps=64, statements=_lines(
+        "softmax_rows", FAMILY, "softmax of the short rows of a square", softmax_rows,
+        given(_square), sizes=SIZES, tolerance_eps=64, statements=_lines(
             "e = np.exp(a - a.max(-1, keepdims=True)); e / e.sum(-1, keepdims=True)", "f(a)"
         ),
     ),
     Workload(
         "multiply_add_plane", FAMILY, "a b + c on two axes", multiply_add_plane,
-        _vectors(3, (SMALLEST_SIDE,)), sizes=SIZES,
+        given(*[drawn(normal, shape=_row)] * 3), sizes=SIZES,
     ),
     Workload(
         "multiply_add_strided", FAMILY, "a b + c on every other element", multiply_add_strided,
-        _vectors(3, step=2), sizes=SIZES, statements=_lines(),
+        given(*[drawn(normal, shape=_twice, step=2)] * 3), sizes=SIZES, statements=_lines(),
     ),
     Workload(
-        "sum_and_difference", FAMILY, "two results of tiny arrays", sum_and_difference, _vectors(2),
+        "sum_and_difference", FAMILY, "two results of tiny arrays", sum_and_difference, normals(2),
         sizes=SIZES, small_into=True, statements=_lines("(a + b, a - b)", "f(a, b)"),
     ),
     Workload(
         "multiply_add_own_out", FAMILY, "a b + c into an array of the function's own parameters",
-        multiply_add_own_out, _vectors(4), sizes=SIZES,
+        multiply_add_own_out, normals(4), sizes=SIZES,
     ),
     Workload(
         "product_and_transpose", FAMILY, "a product and a view of it", product_and_transpose,
-        _vectors(2, (SMALLEST_SIDE,)), sizes=SIZES,
+        given(*[drawn(normal, shape=_row)] * 2), sizes=SIZES,
     ),
     Workload(
         "row_bias", FAMILY, "a bias added to sixteen short rows", row_bias, _with_bias, sizes=SIZES,
     ),
     Workload(
-        "nine_operations", FAMILY, "bias and gelu on tiny arrays", nine_operations, _vectors(2),
+        "nine_operations", FAMILY, "bias and gelu on tiny arrays", nine_operations, normals(2),
         sizes=SIZES, tolerance_eps=32,
     ),
     Workload(
-        "small_softmax", FAMILY, "softmax of one short row", small_softmax, _vectors(1),
+        "small_softmax", FAMILY, "softmax of one short row", small_softmax, normals(1),
         sizes=SIZES, tolerance_eps=64,
     ),
     Workload(
         "sixteen_arguments", FAMILY, "the sum of sixteen tiny arrays", sixteen_arguments,
-        _vectors(16), sizes=SIZES, tolerance_eps=64,
+        normals(16), sizes=SIZES, tolerance_eps=64,
     ),
 )
