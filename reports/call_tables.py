@@ -12,11 +12,12 @@ from fuser.reports.break_even import calls_to_repay
 from fuser.reports.record import Anatomy
 from fuser.reports.statistics import (
     LEAST_PROCESSES,
+    Estimate,
     reported_interval,
     reported_range,
     t_interval,
 )
-from fuser.reports.tables import middle
+from fuser.reports.tables import CELL, eager_seconds, middle, repaid_after, row_table, with_ends
 
 CLOSES_SHARE = 0.05
 """Stamped parts are to add up to the whole within this share, of calls over 20 us within 1 us."""
@@ -26,14 +27,6 @@ NATIVE_CLOSES_SHARE = 0.10
 NATIVE_CLOSES_S = 15e-9
 
 WHOLE, SUM = "the whole, measured by itself", "the parts together"
-ANATOMY = ["path", "subject", "part", "part_s", "part_s_low", "part_s_high", "share", "closes"]
-FIRST_CALLS = ["workload", "state", "stage", "stage_s", "stage_s_low", "stage_s_high", "share"]
-PHASES = ["phase", "level", "start_s", "elapsed_s", "share"]
-REPAY = [
-    "cell", "workload", "dtype", "size", "elements", "variant", "first_call_s", "call_s",
-    "eager_s", "calls_to_repay", "calls_to_repay_low", "calls_to_repay_high", "disk_first_call_s",
-    "disk_calls_to_repay",
-]  # fmt: skip
 
 
 def anatomy_table(analysis: Analysis) -> pd.DataFrame:
@@ -44,29 +37,19 @@ def anatomy_table(analysis: Analysis) -> pd.DataFrame:
         whole. `closes` says on the line of the sum how far from the whole it is. Near enough is
         within 15 ns or 10% by ablation, by stamps within 5%, of calls over 20 us within 1 us.
     """
-    lines: list[dict[str, Any]] = []
+    lines = []
     for each in analysis.record.anatomy:
         if not each.whole_s or not each.parts_s:
             continue
         whole_s = middle(each.whole_s)
-        parts = {name: list(values) for name, values in each.parts_s.items()}
-        sums = [sum(values) for values in zip(*parts.values(), strict=False)]
-        shown = {**parts, SUM: sums, WHOLE: list(each.whole_s)}
-        for part, seconds in shown.items():
-            low, high = reported_range(seconds)
-            lines.append(
-                {
-                    "path": each.path,
-                    "subject": each.subject,
-                    "part": part,
-                    "part_s": middle(seconds),
-                    "part_s_low": low,
-                    "part_s_high": high,
-                    "share": middle(seconds) / whole_s,
-                    "closes": unexplained(each).text if part == SUM else "",
-                }
-            )
-    return pd.DataFrame(lines, columns=ANATOMY)
+        sums = [sum(values) for values in zip(*each.parts_s.values(), strict=False)]
+        for part, seconds in {**each.parts_s, SUM: sums, WHOLE: each.whole_s}.items():
+            lines.append((
+                each.path, each.subject, part, middle(seconds), *reported_range(seconds),
+                middle(seconds) / whole_s, unexplained(each).text if part == SUM else "",
+            ))  # fmt: skip
+    names = ("path", "subject", "part", "part_s", "share", "closes")
+    return pd.DataFrame(lines, columns=with_ends(names, ("part_s",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +124,17 @@ def phases_table(analysis: Analysis) -> pd.DataFrame:
         start, end = each["ts"], each["ts"] + each["dur"]
         while open_until and open_until[-1] <= start:
             open_until.pop()
-        lines.append(
-            {
-                "phase": each["name"], "level": len(open_until),
-                "start_s": (start - events[0]["ts"]) / 1e6, "elapsed_s": each["dur"] / 1e6,
-            }
-        )
+        lines.append({
+            "phase": each["name"], "level": len(open_until),
+            "start_s": (start - events[0]["ts"]) / 1e6, "elapsed_s": each["dur"] / 1e6,
+        })  # fmt: skip
         open_until.append(end)
         if each["name"] == "launch":
             break
     whole_s = max((each["start_s"] + each["elapsed_s"] for each in lines), default=0.0)
     for each in lines:
         each["share"] = each["elapsed_s"] / whole_s
-    return pd.DataFrame(lines, columns=PHASES)
+    return pd.DataFrame(lines, columns=["phase", "level", "start_s", "elapsed_s", "share"])
 
 
 def first_calls_table(analysis: Analysis) -> pd.DataFrame:
@@ -163,7 +144,7 @@ def first_calls_table(analysis: Analysis) -> pd.DataFrame:
         One row a workload, state and stage, and one for the whole call ("first call"): median
         over processes with its 95% t interval where there are three, and the share of the call.
     """
-    lines: list[dict[str, Any]] = []
+    lines = []
     for each in analysis.record.first_calls:
         if not each.seconds:
             continue
@@ -171,30 +152,13 @@ def first_calls_table(analysis: Analysis) -> pd.DataFrame:
         for stage, seconds in {"first call": each.seconds, **each.stages_s}.items():
             found = reported_interval(middle(seconds), t_interval(seconds), len(seconds))
             low, high = found or (math.nan, math.nan)
-            lines.append(
-                {
-                    "workload": each.workload,
-                    "state": each.state,
-                    "stage": stage,
-                    "stage_s": middle(seconds),
-                    "stage_s_low": low if math.isnan(low) else max(0.0, low),
-                    "stage_s_high": high,
-                    "share": middle(seconds) / whole_s if whole_s else math.nan,
-                }
-            )
-    return pd.DataFrame(lines, columns=FIRST_CALLS)
-
-
-def _repay_interval(row: Row, first_s: float, eager_s: float) -> dict[str, float]:
-    """Turn the interval of the ratio to eager into one of the calls; no end is below 1."""
-    ratio = row.speedup
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return {}
-    quick, slow = eager_s / ratio.high, eager_s / ratio.low
-    return {
-        "calls_to_repay_low": calls_to_repay(first_s, quick, eager_s),
-        "calls_to_repay_high": calls_to_repay(first_s, slow, eager_s),
-    }
+            lines.append((
+                each.workload, each.state, stage, middle(seconds),
+                low if math.isnan(low) else max(0.0, low), high,
+                middle(seconds) / whole_s if whole_s else math.nan,
+            ))  # fmt: skip
+    names = ("workload", "state", "stage", "stage_s", "share")
+    return pd.DataFrame(lines, columns=with_ends(names, ("stage_s",)))
 
 
 def repay_table(analysis: Analysis) -> pd.DataFrame:
@@ -202,41 +166,45 @@ def repay_table(analysis: Analysis) -> pd.DataFrame:
 
     Returns:
         One row a compiled and timed row. `calls_to_repay` is infinite where a call is no faster
-        than eager; `disk_calls_to_repay` is known for the workloads of `first_calls_table`.
+        than eager; its interval is from that of the ratio to eager, and no end is below 1.
+        `disk_calls_to_repay` is known for the workloads of `first_calls_table`.
     """
-    eager = {
-        row.cell.id: row.seconds.value
-        for row in analysis.rows
-        if row.variant.kind == "eager" and row.seconds is not None
-    }
+    eager = eager_seconds(analysis)
     on_disk = {
         each.workload: middle(each.seconds)
         for each in analysis.record.first_calls
         if each.state == "disk cache" and each.seconds
     }
-    lines = []
-    for row in analysis.rows:
-        first_s = middle(row.run.first_call_s)
-        eager_s = eager.get(row.cell.id)
-        compiled = row.variant.kind in ("fused", "unfused", "peer") and row.label.counts
-        if not compiled or row.seconds is None or eager_s is None or math.isnan(first_s):
-            continue
-        disk_s = on_disk.get(row.cell.workload) if row.variant.kind == "fused" else None
-        call_s = row.seconds.value
-        lines.append(
-            {
-                **{name: getattr(row.cell, name) for name in REPAY[1:5]},
-                "cell": row.cell.id,
-                "variant": row.variant.name,
-                "first_call_s": first_s,
-                "call_s": call_s,
-                "eager_s": eager_s,
-                "calls_to_repay": calls_to_repay(first_s, call_s, eager_s),
-                **_repay_interval(row, first_s, eager_s),
-                "disk_first_call_s": disk_s,
-                "disk_calls_to_repay": (
-                    None if disk_s is None else calls_to_repay(disk_s, call_s, eager_s)
-                ),
-            }
-        )
-    return pd.DataFrame(lines, columns=REPAY)
+
+    def eager_s(row: Row) -> float:
+        return eager[row.cell.id].value
+
+    def repay(row: Row) -> Estimate:
+        ratio, first_s, low, high = row.speedup, middle(row.run.first_call_s), None, None
+        if ratio is not None and ratio.low is not None and ratio.high is not None:
+            low, high = (
+                calls_to_repay(first_s, eager_s(row) / end, eager_s(row))
+                for end in (ratio.high, ratio.low)
+            )
+        return Estimate(repaid_after(row, eager), low, high, 0)
+
+    def disk_s(row: Row) -> float | None:
+        return on_disk.get(row.cell.workload) if row.variant.kind == "fused" else None
+
+    def disk_repay(row: Row) -> float | None:
+        first_s = disk_s(row)
+        if first_s is None or row.seconds is None:
+            return None
+        return calls_to_repay(first_s, row.seconds.value, eager_s(row))
+
+    return row_table(
+        [
+            row for row in analysis.rows
+            if row.variant.kind in ("fused", "unfused", "peer")
+            and not math.isnan(repaid_after(row, eager))
+        ],
+        (*CELL, "variant", "first_call_s", "call_s", "eager_s", "calls_to_repay",
+         "disk_first_call_s", "disk_calls_to_repay"),
+        ("calls_to_repay",), eager_s=eager_s, calls_to_repay=repay, disk_first_call_s=disk_s,
+        disk_calls_to_repay=disk_repay,
+    )  # fmt: skip
