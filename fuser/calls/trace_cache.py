@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 SLACK, SLACK_BYTES = 1.25, 4096
 #: A launch takes less than half of a NumPy call, and a few are no loss.
 FEW_KERNELS = 4
-#: Value guards and decisions may make this many specialisations of one signature, no more.
+#: Value guards and decisions may make this many specialisations of one signature, no more; after as
+#: many refusals what names stand for decides nothing any more.
 VALUE_LIMIT = 8
 
 
@@ -46,6 +47,7 @@ class Signature:
     found: list[Specialisation] = field(default_factory=list)
     refused: Reason | None = None
     refused_names: list[captures.NameGuard] = field(default_factory=list)
+    refusals: int = 0
     refused_orders: set[tuple[bool, ...]] | None = None
     """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
@@ -57,7 +59,8 @@ class Signature:
     ) -> None:
         """Trace no more such calls; `order`: of those alone with arrays in C order like these."""
         known = set() if self.refused is None else self.refused_orders
-        self.refused, self.refused_names = reason, names
+        self.refusals += 1
+        self.refused, self.refused_names = reason, names if self.refusals <= VALUE_LIMIT else []
         self.refused_orders = None if order is None or known is None else {*known, order}
 
     def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
