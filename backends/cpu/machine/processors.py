@@ -1,4 +1,4 @@
-"""How many processors this process may use: affinity, and the limits of its control groups."""
+"""What this process may use: processors by affinity and control groups, memory by limits."""
 
 from __future__ import annotations
 
@@ -42,18 +42,28 @@ def quota(groups: _Path = GROUPS, mount: _Path = MOUNT) -> float | None:
 
 
 def memory_limit(groups: _Path = GROUPS, mount: _Path = MOUNT) -> int | None:
-    """Bytes that control groups allow; None where they set no limit.
+    """Bytes that control groups and the process's own limits allow; None where there is none.
 
     Args:
         groups: see `quota`.
         mount: likewise.
     """
-    found = []
+    found = _own_limits()
     for folder in _folders(groups, mount, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # `max` is no number
                 found.append(int(_text(folder, name)))
     return min(found, default=None)
+
+
+def _own_limits() -> list[int]:
+    """Bytes of address space and of data that this process may have (`ulimit -v`, `ulimit -d`)."""
+    try:
+        import resource
+    except ImportError:  # not on every platform
+        return []
+    limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return [limit for limit in limits if limit != resource.RLIM_INFINITY]
 
 
 def _folders(groups: _Path, mount: _Path, controller: str) -> Iterator[str]:

@@ -185,3 +185,14 @@ def test_a_control_groups_limit_is_the_pools(monkeypatch: pytest.MonkeyPatch) ->
     assert pool.default_limit() == 8 << 20
     monkeypatch.setattr(pool.processors, "memory_limit", lambda: None)
     assert pool.default_limit() > 8 << 20
+
+
+def test_a_limit_of_address_space_is_the_pools() -> None:
+    """Else NumPy would run out of what waits here."""
+    code = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))\n"
+        "from fuser.backends.cpu.machine import pool\n"
+        "print(pool.default_limit())\n"
+    )
+    assert int(said("-c", code)) == 128 << 20
