@@ -144,6 +144,14 @@ class HostScalar:
         """Guard the value."""
         return round(self._guarded(), digits)
 
+    def __divmod__(self, other: Any) -> Any:
+        """`divmod`: both are known when the function runs."""
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        """Likewise, of another number by this one."""
+        return other // self, other % self
+
     def __floor__(self) -> Any:
         """Guard the value."""
         return math.floor(self._guarded())

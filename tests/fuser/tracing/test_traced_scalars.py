@@ -254,3 +254,19 @@ def test_a_number_of_more_operations_than_the_parser_takes() -> None:
     for n in (150, 190, 199, 210, 300):
         assert fused(x, n, 2)[1] == _long_sum(x, n, 2)[1]
         assert fused(x, n, 3)[1] == _long_sum(x, n, 3)[1]
+
+
+def test_quotient_and_remainder_at_once() -> None:
+    """Of lengths, numbers and arrays, either way round; a zero divisor raises."""
+
+    def both(x: Any, k: Any) -> Any:
+        count, rest = divmod(9, len(x) - 5)
+        return x * count + rest, divmod(k, 2.5)[1] * x, divmod(x, len(x))[1], divmod(7, x)[0]
+
+    fused = fuser.fuse(both, fallback="error")
+    for length in (6, 7, 9, 4, 6):
+        x = np.arange(1.0, length + 1)
+        for found, wanted in zip(fused(x, -7.5), both(x, -7.5), strict=True):
+            assert np.array_equal(found, wanted)
+    with pytest.raises(ZeroDivisionError):
+        fused(np.ones(5), 1.0)
