@@ -48,10 +48,12 @@ def headline(comparison: Comparison) -> str:
     """Return one sentence: the answer, and how many rows it is from."""
     ours = _tally([row for row in comparison.timed if row.gated])
     others = _tally([row for row in comparison.timed if not row.gated])
-    rest = f"; of NumPy's rows and other fusers': {others}" if others else ""
+    rest = f"; times of NumPy's rows and other fusers': {others}" if others else ""
+    changes = len(comparison.changes)
     return (
-        f"{SENTENCES[comparison.outcome()]}: {comparison.counted} rows of ours in both runs, "
-        f"{len(comparison.changes)} counts differ; times: {ours or 'not compared'}{rest}"
+        f"{SENTENCES[comparison.outcome()]}: {comparison.counted} rows of ours are in both runs; "
+        f"{changes or 'no'} count{'s' * (changes > 1)} of kernels, bytes or calls "
+        f"differ{'s' * (changes < 2)}; times: {ours or 'not compared'}{rest}"
     )
 
 

@@ -56,7 +56,8 @@ def run_line(record: Record) -> str:
     processes = max(
         (len(set(run.samples.process)) for cell in record.cells for run in cell.runs), default=0
     )
-    words = [f"{day} UTC", f"preset {record.preset}", f"{len(record.cells)} cells"]
+    cells = len(record.cells)
+    words = [f"{day} UTC", f"preset {record.preset}", f"{cells} cell{'s' * (cells != 1)}"]
     words.append(f"{processes} process{'' if processes == 1 else 'es'}")
     if record.commit:
         words.append(f"commit {record.commit[:12]}{' with changes' if record.dirty else ''}")
@@ -103,7 +104,9 @@ def _interval(low: float, high: float, processes: int) -> str:
 
 def _second(ratio: float, rows: int, counted: int) -> str:
     """Spell the mean that leaves nothing timed out."""
-    if math.isnan(ratio) or rows == counted:
+    if math.isnan(ratio):
+        return ""
+    if rows == counted:
         return "no timed row was left out"
     return f"{ratio_text(ratio)} over {rows} rows, those left out at their measured time"
 

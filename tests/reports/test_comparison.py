@@ -256,7 +256,7 @@ def test_ten_lines_lead_with_what_is_slowest_and_fold_the_rest(base: Record) -> 
 def test_the_answer_counts_our_rows_apart_and_names_what_slowed_first(base: Record) -> None:
     """A row that is not gated is no part of the answer."""
     text = output.headline(_all_findings(base))
-    times, others = text.split("; times: ")[1].split("; of NumPy's rows and other fusers': ")
+    times, others = text.split("; times: ")[1].split("; times of NumPy's rows and other fusers': ")
     assert times.startswith("1 slower, ")
     assert "slower" not in others
 
