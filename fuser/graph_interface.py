@@ -68,7 +68,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
 
 
 def register_fusion(graph: Graph) -> int:
-    """Prepare a graph: its shapes are not needed yet.
+    """Prepare a graph for `run_fusion`, whose calls tell the lengths.
 
     Args:
         graph: from `trace` or `parse`.

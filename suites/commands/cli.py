@@ -77,9 +77,9 @@ def main() -> None:
 @click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
 @click.option(
     "--preset", type=Named(PRESETS), default="quick", show_default=True,
-    help="What to measure. quick: a sample in 4 minutes; full: everything; peers, rows, others: "
-    "pointwise, reductions and further workloads beside other fusers; programs: loops and "
-    "decisions; calls: small arrays; compile: first calls.",
+    help="What to measure. quick: a sample, in 4 minutes on an idle machine; full: everything; "
+    "peers, rows, others: pointwise, reductions and further workloads beside other fusers; "
+    "programs: loops and decisions; calls: small arrays; compile: first calls.",
 )
 @click.option(
     "--baseline", type=Existing(file_okay=False),
