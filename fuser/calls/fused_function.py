@@ -67,7 +67,7 @@ from fuser.capture.known_errors import PATIENCE, counts_of
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Asked, Program
+from fuser.program_spec import Program
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -482,13 +482,7 @@ class FusedFunction(_Base[P, Result]):
             return False
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
-        made: Any
-        if any(isinstance(step, Asked) for step in spec.steps):
-            from fuser.calls.paths import made_ready
-
-            made = made_ready(known, call, self, leaves, names, structure)
-        else:
-            made = make_ready_program(call, FusedFunction, leaves)
+        made = make_ready_program(known, call, self, leaves, names, structure)
         if made is None:
             return False
         if made is known:

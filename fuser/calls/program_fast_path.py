@@ -1,13 +1,18 @@
 """The short way of calls that run NumPy functions between kernels, for known shapes.
 
 Each stage becomes a function of its own, which the backend's native entry serves; between them the
-functions run as the user wrote them. All steps are one Python function, which compares what they
-give with what they gave before. A backend that compares arguments natively calls it itself.
+functions run as the user wrote them (`program_steps`). All steps are one Python function, which
+compares what they give with what they gave before. A backend that compares arguments natively
+calls it itself.
+
+Decisions lead along one path of several: each is a chain of such functions, its pieces. A piece
+runs the steps between two decisions, looks at the next outcome, and hands what is stored by then
+to the piece that follows it. Paths of one function that agree up to a decision have the pieces up
+to it in common, so a call runs what its own path needs, once. See `fuser.capture.decisions`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,466 +21,336 @@ import numpy as np
 from fuser.backend import PythonCall
 from fuser.base import config, counters, trees
 from fuser.base.call_keys import signature
-from fuser.base.host_expressions import scalar_symbols
+from fuser.base.records import changed
+from fuser.calls.owner import Owner
 from fuser.calls.prepared import MISSED
-from fuser.calls.specialisation import Call, Specialisation, specialise
-from fuser.calls.trace_cache import Signature
-from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
-from fuser.executor import is_hazardous, planned_for, shared_nest
-from fuser.ir import dims, views
-from fuser.ir.dims import Dim
-from fuser.ir.opaque_calls import Operand, Unset
-from fuser.ir.views import Chain
-from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Stage
-from fuser.programs import partition, run
-from fuser.programs.straight_line import LEAVES, StraightLine
-from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
+from fuser.calls.program_steps import (
+    Steps,
+    guards_of,
+    has_short_way,
+    integers_of,
+    late_lengths,
+    told_by_integers,
+)
+from fuser.calls.specialisation import Call
+from fuser.executor import is_hazardous
+from fuser.program_spec import Asked, Kind, Program
+from fuser.programs import partition
+from fuser.programs.straight_line import StraightLine
 
-#: Elements from which on a stage writes into what a function has made: allocation is cheaper below.
-ROOMY = 4096
-
-
-class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
-    """A stage was called with arrays of another kind."""
-
-
-def _unknown(*_: Any) -> Any:
-    """What a stage does for arrays that its specialisation does not hold for."""
-    raise StageMissed
+Piece = Callable[..., Any]
+#: Paths that have nothing in common with the first one, at most.
+APART = 7
+#: Calls that decisions have led to NumPy, all of them, after which nothing is decided any more.
+ENDED = 8
 
 
-def stage_function(
-    stage: Stage, like: Sequence[Any], kind: Any, writes: Sequence[Write]
-) -> Callable[..., Any]:
-    """The kernels of one stage as a function of arrays and scalars, known without a trace.
+class _Path:
+    """One path, as a call has run it.
 
-    Args:
-        stage: the first call of the function makes its native entry.
-        like: values of the types, dtypes and ranks that it will be called with.
-        kind: makes a fused function.
-        writes: outputs that go into its arguments; it gives the others.
+    Attributes:
+        call: the call, without its arrays.
+        program: its steps.
+        alone: it asks nothing of values, so there are no others beside it.
+        names: of its arguments' values, in order.
+        counts: what each such call adds to the counters.
+        plain: the plain function, where no kernels go on after the decisions.
+        reason_counts: what each call of that adds to the counters.
+        written: arguments that it writes into.
+        apart: pairs of arrays that must not share memory.
     """
-    function: Any = kind(_unknown, mode=stage.spec.mode, fallback="allow")
-    graph = stage.spec.graph
-    written = {output for _, output, _ in writes}
-    given = [place for place in range(len(graph.outputs)) if place not in written]
-    structure, _ = trees.flatten(0 if len(given) < 2 else tuple(given))
-    leaves = tuple(OutNode(place, False) for place in given) or (OutStatic(None),)
-    places = tuple(range(len(graph.parameters)))
-    trace = Trace(graph, structure, leaves, tuple(writes), (), places)
-    known = specialise(trace, stage.spec, [], {})
-    function._signatures[signature(*trees.flatten((tuple(like), {})))] = Signature([known])
-    return function  # type: ignore[no-any-return] # one that is called
+
+    def __init__(self, call: Call, program: Program, owner: Owner, count: int) -> None:
+        """Look at it; `count`: of the arguments."""
+        self.call, self.program = changed(call, arrays={}), program  # it lives longer than they
+        found, trace = call.specialisation, call.specialisation.trace
+        self.alone = not any(isinstance(step, Asked) for step in program.steps)
+        self.scalars = dict(found.scalar_leaves)
+        places = {place: name for name, place in (*found.array_leaves, *self.scalars.items())}
+        self.names = [places.get(place, f"u{place}") for place in range(count)]
+        self.counts = partition.break_counts(program)
+        self.plain: Any = None if trace.stopped is None else owner.__wrapped__
+        self.reason_counts: dict[str, int] = {}
+        if trace.stopped is not None:
+            self.reason_counts = {"fallbacks": 1, f"fallback.{trace.stopped.code}": 1}
+            self.counts = {**self.counts, **self.reason_counts}
+        self.sizes = {name: size for name, size in call.sizes.items() if name not in self.scalars}
+        self.told = told_by_integers(program)
+        self.late = {**dict.fromkeys(late_lengths(program)), **self.told}
+        self.steps = Steps(call, program, type(owner), in_place=self.alone)
+        count = trace.guards_before if trace.decisions else len(trace.value_guards)
+        guards, before = guards_of(found, program), trace.value_guards[:count]
+        self.first_guards = [guard for guard in guards if guard in before]
+        self.guards = [guard for guard in guards if guard not in before]
+        titles = [parameter.name for parameter in trace.graph.parameters]
+        self.written = tuple(dict.fromkeys(titles[place] for place, _, _ in trace.writes))
+        pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
+        self.apart = tuple(tuple(titles[place] for place in pair) for pair in pairs)
+
+    def first(self) -> StraightLine:
+        """The lines of its first piece: they take the arguments, and arrays that are none."""
+        line = StraightLine(
+            self.program, self.sizes, self.call.kinds, MISSED, self.late, self.first_guards
+        )
+        for name, array in self.call.specialisation.captured.items():
+            line.captured(name, array)
+        line.arguments(self.names, self.scalars, self.told)
+        for name in sorted(integers_of(self.program)) if not self.told else ():
+            line.same(name, self.call.numbers[name])
+        line.written_again(self.steps.rooms.values())
+        return line
+
+    def check(self, line: StraightLine) -> None:
+        """Give up where it does not hold for the arguments, beside its decisions."""
+        for name, array in self.call.specialisation.captured.items():
+            if name not in line._names:
+                line.captured(name, array)
+            line._compare(line._names[name], Kind.of(array))
+        for name in self.written:
+            line._miss([f"{line._object(is_hazardous)}({line._name(name)})"])
+        share = line._object(np.may_share_memory)
+        for one, other in (map(line._name, pair) for pair in self.apart):
+            line._miss([f"{one} is {other} or {share}({one}, {other})"])
+
+    def last(self, line: StraightLine) -> Piece:
+        """The piece after the last decision: it gives what the function gives."""
+        counted = f"{line._object(counters.add_soon)}({line._object(self.counts)})"
+        specialisation = self.call.specialisation
+        if self.plain is not None:
+            stops = f"{line._object(specialisation)}.stops += 1"
+            return line.instead(self.plain, self.names, (stops, counted))
+        trace = specialisation.trace
+        return line.function(trace.structure, trace.leaves, () if self.alone else (counted,))
+
+
+class _Branch:
+    """A decision in a tree of paths.
+
+    Attributes:
+        program: of the path that came first.
+        place: of the decision among its steps.
+        line: what stands before it.
+        captured: arrays that are no arguments, of that path.
+        following: by outcome, the pieces that come after it.
+    """
+
+    def __init__(self, path: _Path, place: int, line: StraightLine) -> None:
+        """Nothing follows yet."""
+        self.program, self.place, self.line = path.program, place, line
+        self.captured = path.call.specialisation.captured
+        self.following: dict[Any, Piece] = {}
+
+    def leads_to(self, path: _Path) -> bool:
+        """Whether a path has the same steps before the decision, on the same arrays."""
+        steps, theirs = path.program.steps, path.call.specialisation.captured
+        before = self.program.steps[: self.place]
+        return (
+            len(steps) > self.place
+            and all(a is b for a, b in zip(before, steps, strict=False))
+            and all(theirs[n] is self.captured[n] for n in theirs.keys() & self.captured.keys())
+        )
 
 
 class ReadyProgram(config.Standing):
-    """How such calls run where NumPy functions stand between kernels.
+    """How calls of known shapes run along one path, and along those that part from it.
+
+    A path without decisions is alone: a backend that compares arguments natively compares for it
+    what others do as they run.
 
     Attributes:
-        line: all steps, as a function of the arguments.
-        missed: how often such calls have missed another one that was made before.
+        missed: how often such calls have missed others that were made before.
     """
 
-    def __init__(self, call: Call, program: Program, kind: Any, count: int) -> None:
-        """Write the steps down, after a call has run them; see `make_ready_program`."""
-        specialisation = call.specialisation
-        super().__init__(specialisation.names)
-        trace = specialisation.trace
-        self._counts = partition.break_counts(program)
-        titles = [parameter.name for parameter in trace.graph.parameters]
-        self._guards = specialisation.names
-        self._where: dict[str, Any] = dict(specialisation.array_leaves)
-        self._named = captured = specialisation.captured
-        self._captured = [(array, Kind.of(array)) for array in captured.values()]
-        pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
-        self._pairs = tuple(tuple(titles[place] for place in pair) for pair in pairs)
-        self._apart = [
-            tuple(self._where.get(name, captured.get(name)) for name in pair)
-            for pair in self._pairs
-        ]
-        self._titles = tuple(dict.fromkeys(titles[place] for place, _, _ in trace.writes))
-        self._written = [self._where[name] for name in self._titles]
+    def __init__(self, path: _Path, known: Mapping[Any, Any], kind: Any) -> None:
+        """Write the path down; see `make_ready_program`.
+
+        Args:
+            path: it.
+            known: what is known of calls, by the kind of their arguments.
+            kind: of these.
+        """
+        found = path.call.specialisation
+        self._all_known, self._kind = known, kind
+        super().__init__(found.names)
+        self._branches: list[_Branch] = []
+        self._roots: list[tuple[_Path, Piece]] = []
+        self._known = {id(found): 0}
+        self._ending: dict[int, _Path] = {}  # all paths, where NumPy runs each of them in the end
+        self._fused = path.plain is None
+        self._alone = path if path.alone else None
         self.missed = 0
-        self.line = _written_down(call, program, kind, count)
+        self._where = dict(found.array_leaves)
+        self._captured = [(array, Kind.of(array)) for array in found.captured.values()]
+        self._apart = [
+            tuple(self._where.get(name, found.captured.get(name)) for name in pair)
+            for pair in path.apart
+        ]
+        self._root(path)
 
     def native(self, leaves: Sequence[Any], names: tuple[str, ...], structure: Any) -> PythonCall:
-        """What a backend needs that compares arguments natively; see `make_ready_program`."""
-        return PythonCall(
-            function=self.line, guards=self._guards, holds=self.holds,
-            counts=self._counts, leaves=leaves, names=names, structure=structure,
-            places=self._where, captured=self._named, written=self._titles, apart=self._pairs,
+        """What a backend needs that compares arguments natively."""
+        path = self._roots[0][0]
+        found = path.call.specialisation
+        call = PythonCall(
+            function=self.run_leaves, guards=found.names, holds=self.holds, counts={},
+            leaves=leaves, names=names, structure=structure, places=self._where,
+        )  # fmt: skip
+        if self._alone is None:
+            return call
+        return changed(
+            call, function=self.line, counts=path.counts, captured=found.captured,
+            written=path.written, apart=path.apart,
         )  # fmt: skip
 
+    @property
+    def line(self) -> Piece:
+        """All steps of a path that is alone, as a function of the arguments."""
+        return self._roots[0][1]
+
     def run(self, args: tuple[Any, ...]) -> Any:
-        """The outputs, or MISSED where the call has to be looked at again."""
-        for array, kind in self._captured:
-            if Kind.of(array) != kind:
-                return MISSED
+        """What the function gives, or MISSED where the call has to be looked at again."""
+        if self._alone is None:
+            return self.run_leaves(*args)
+        if any(Kind.of(array) != kind for array, kind in self._captured):
+            return MISSED
         for pair in self._apart:
             first, then = (args[each] if type(each) is int else each for each in pair)
             if first is then or np.may_share_memory(first, then):
                 return MISSED
-        for place in self._written:
-            if is_hazardous(args[place]):
-                return MISSED
+        if any(is_hazardous(args[self._where[name]]) for name in self._alone.written):
+            return MISSED
         found = self.line(*args)
         if found is not MISSED:
-            counters.add_soon(self._counts)
+            counters.add_soon(self._alone.counts)
         return found
 
+    def run_leaves(self, *leaves: Any) -> Any:
+        """The same along paths with decisions, of arguments whose layouts have been compared.
 
-def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callable[..., Any]:
-    """The steps of a program that a call has run as one function of the arguments."""
-    specialisation = call.specialisation
-    trace, scalars = specialisation.trace, dict(specialisation.scalar_leaves)
-    sizes = {name: size for name, size in call.sizes.items() if name not in scalars}
-    guards = guards_of(specialisation, program)
-    told = _told_by_integers(program)
-    late = {**dict.fromkeys(late_lengths(program)), **told}
-    line = StraightLine(program, sizes, call.kinds, MISSED, late, guards)
-    for name, array in specialisation.captured.items():
-        line.captured(name, array)
-    places = {place: name for name, place in (*specialisation.array_leaves, *scalars.items())}
-    line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars, told)
-    for name in sorted(_integers(program)) if not told else ():
-        line.same(name, call.numbers[name])
-    steps = Steps(call, program, kind, in_place=True)
-    line.written_again(steps.rooms.values())
-    for place in range(len(program.steps)):
-        steps.write(line, place)
-    steps.write_back(line)
-    return line.function(trace.structure, trace.leaves)
-
-
-def guards_of(specialisation: Specialisation, program: Program) -> list[tuple[str, Any]]:
-    """Guards that are more than of shapes, which are compared as they are."""
-    told = _early_lengths(program)  # a call has learned others, which may differ in the next
-    early = (g for g in specialisation.early_guards if not scalar_symbols(g[0]) <= told)
-    return [*early, *specialisation.late_guards]
-
-
-class Steps:
-    """Writes the steps of a program that a call has run, one after the other.
-
-    Attributes:
-        rooms: values that stages may write their only result into, by what they store.
-    """
-
-    def __init__(self, call: Call, program: Program, kind: Any, in_place: bool = False) -> None:
-        """Prepare.
-
-        Args:
-            call: the call.
-            program: what it has run.
-            kind: makes a fused function of each stage.
-            in_place: stages may write into what functions have made, loops into arguments.
+        Where NumPy has run all of a number of such calls, whatever they had decided before, it
+        runs the others at once.
         """
-        self._call, self._program, self._kind = call, program, kind
-        self._in_place = in_place
-        trace = call.specialisation.trace
-        names = [parameter.name for parameter in trace.graph.parameters]
-        self._writes = [
-            (program.outputs[output], names[place], box) for place, output, box in trace.writes
-        ]
-        self._kept = {*names, *program.constants}
-        self.rooms = {
-            step.stored: _room(step, dropped, program, call)
-            for step, dropped in zip(program.steps, program.dropped, strict=True)
-            if isinstance(step, Stage) and in_place
-        }
+        ending = self._ending.values()
+        if ending and sum(path.call.specialisation.stops for path in ending) >= ENDED:
+            alike = self._all_known[self._kind].found  # whatever lengths these calls have
+            if all(known.trace.stopped is not None for known in alike):
+                path = next(iter(ending))
+                counters.add_soon(path.reason_counts)
+                return path.plain(*leaves)
+        for _, piece in self._roots:
+            found = piece(*leaves)
+            if found is not MISSED:
+                return found
+        return MISSED
 
-    def write(self, line: StraightLine, place: int) -> None:
-        """Add a step to the lines, and what is let go of after it."""
-        step, call = self._program.steps[place], self._call
-        if isinstance(step, Stage):
-            wanted = [parameter.name for parameter in step.spec.graph.parameters]
-            direct: list[Write] = []
-            if step is self._program.steps[-1]:
-                trace = call.specialisation.trace
-                direct = _direct_writes(step, trace, self._program, self._writes)
-            like = [
-                call.kinds[n].empty() if n in call.kinds else type(call.numbers[n])()
-                for n in wanted
-            ]
-            made = stage_function(step, like, self._kind, direct)
-            written = {step.stored[output] for _, output, _ in direct}
-            into = "" if direct else self.rooms.get(step.stored, "")
-            line.stage([name for name in step.stored if name not in written], made, wanted, into)
-            self._writes = [write for write in self._writes if write[0] not in written]
-        elif isinstance(step, ElementLoop):
-            self._elements(line, step)
-        elif isinstance(step, LoopRegion):
-            self._region(line, step)
-        else:
-            line.opaque(step)
-        self.forget(line, place)
+    # -- writing --------------------------------------------------------------------------------
 
-    def _region(self, line: StraightLine, step: LoopRegion) -> None:
-        """Add a loop: the last step writes into arguments where nothing ends it early."""
-        runner: Any = run.runner_of(step)
-        direct = self._loop_writes(step, runner)
-        if not direct:
-            line.opaque(step, runner)
-            return
-        output = dict(zip(step.stored, (n.payload.output for n in step.nodes), strict=True))
-        left = {array: output[name] for name, array, _ in self._writes if name in output}
-        self._writes = [write for write in self._writes if write[1] not in direct.values()]
-        places = {place: left[array] for place, array in direct.items()}
-        line.loop_in_place(step, runner.in_place(places))
+    def add(self, path: _Path) -> bool:
+        """Know another path, too, from the last decision on where it parts from one that is known.
 
-    def _loop_writes(self, step: LoopRegion, runner: Any) -> dict[int, str]:
-        """The arguments that a loop may write into itself, by their places among its arrays.
-
-        What it leaves for one is in that argument, in another one of them, or in memory of its own.
+        Whether that can be: its results may differ from call to call.
         """
-        if not (self._in_place and step is self._program.steps[-1] and runner.never_ends_early):
-            return {}
-        from fuser.ir.loops import STATED  # most programs have no loops
+        known = self._known.get(id(path.call.specialisation))
+        self._known[id(path.call.specialisation)] = 0 if known is None else known + 1
+        if known is not None and known >= APART:
+            return False
+        for branch in reversed(self._branches):
+            if branch.leads_to(path):
+                guards = [*path.first_guards, *path.guards]
+                line = branch.line.after(
+                    path.program, path.sizes, path.call.kinds, path.late, guards
+                )
+                holds = config.Standing(path.call.specialisation.names).holds
+                line._miss([f"not {line._object(holds)}()"])
+                path.check(line)
+                self._go_on(path, branch.place, line, branch)
+                return True
+        self._roots = [each for each in self._roots if each[0].call.specialisation
+                       is not path.call.specialisation][: APART - 1]  # fmt: skip
+        self._root(path)
+        return True
 
-        trace, kinds = self._call.specialisation.trace, self._call.kinds
-        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
-                 if isinstance(leaf, OutNode)}  # fmt: skip
-        names = [name for name, _ in step.operands]
-        left = [name for name, _, _ in self._writes]
-        found: dict[int, str] = {}
-        for place, part in enumerate(step.nodes[0].payload.args[STATED + 1]):
-            name, chain = step.operands[part.index]
-            writes = [write for write in self._writes if write[1] == name]
-            if (
-                runner.copied[place] and not chain and names.count(name) == 1 and len(writes) == 1
-                and writes[0][2] is None and writes[0][0] in step.stored and kinds[name].contiguous
-                and writes[0][0] not in given and left.count(writes[0][0]) == 1
-            ):  # fmt: skip
-                found[place] = name
-        if len(found) < sum(runner.copied):  # then none of them changes places with another array
-            found = {k: name for k, name in found.items() if not step.region.results[k]}
-        return found
+    def _root(self, path: _Path) -> None:
+        """Write a path from its first step on."""
+        specialisation = path.call.specialisation
+        line = path.first()
+        if self._roots:
+            holds = config.Standing(specialisation.names).holds
+            line._miss([f"not {line._object(holds)}()"])
+        for name, array in () if path.alone else specialisation.captured.items():
+            line._compare(line._names[name], Kind.of(array))
+        if not (path.alone or specialisation.trace.decisions):
+            path.check(line)
+        self._go_on(path, 0, line, None)
 
-    def _elements(self, line: StraightLine, step: ElementLoop) -> None:
-        """Add a loop over elements: the last step writes into arguments, which nothing reads then.
+    def _go_on(
+        self, path: _Path, first: int, line: StraightLine, branch: _Branch | None
+    ) -> None:
+        """Write the pieces of a path from a step on; it follows a branch, or is a root."""
+        self._fused = self._fused or path.plain is None
+        mine = {id(path.call.specialisation): path}
+        self._ending = {} if self._fused else {**self._ending, **mine}
+        made: list[tuple[_Branch | None, Any, Piece]] = []
+        after, outcome = branch, None
+        if branch is not None:
+            outcome = self._question(path, first).args[1]
+            path.steps.forget(line, first)
+        for place in range(first if branch is None else first + 1, len(path.program.steps)):
+            step = path.program.steps[place]
+            if not (isinstance(step, Asked) and step.decides):
+                path.steps.write(line, place)
+                continue
+            question, found = self._question(path, place), _Branch(path, place, line)
+            made.append((after, outcome, line.part(question.args[0].text, found.following)))
+            self._branches.append(found)
+            first_one = after is None
+            after, outcome = found, question.args[1]
+            guards = path.guards if first_one else None
+            line = line.after(path.program, path.sizes, path.call.kinds, path.late, guards)
+            if first_one:
+                path.check(line)
+            path.steps.forget(line, place)
+        path.steps.write_back(line)
+        made.append((after, outcome, path.last(line)))
+        for before, value, piece in reversed(made):
+            if before is None:
+                self._roots = [*self._roots, (path, piece)]
+            else:
+                before.following[value] = piece
 
-        Where a run ends early, its kernel puts back what they held.
-        """
-        runner: Any = run.runner_of(step)
-        code = runner.kernel.code
-        parts = step.nodes[0].payload.args[4]
-        seen = [step.operands[part.index] if type(part) is Operand else None for part in parts]
-        names = [found[0] if found else "" for found in seen]
-        kinds = [self._seen_kind(*found) if found else self._kind_of_unset(part, step)
-                 for found, part in zip(seen, parts, strict=True)]  # fmt: skip
-        trace = self._call.specialisation.trace
-        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
-                 if isinstance(leaf, OutNode)}  # fmt: skip
-        direct: dict[int, str] = {}
-        outputs = [place for place, array in enumerate(code.operands) if array.written]
-        stored = {node.payload.output: name
-                  for node, name in zip(step.nodes, step.stored, strict=True)}  # fmt: skip
-        for output, place in enumerate(outputs):
-            name, array = stored.get(output, ""), names[place]
-            alike = [write for write in self._writes if write[0] == name or write[1] == array]
-            if (
-                place in runner.copied and kinds[place][1] == CONTIGUOUS and name not in given
-                and alike == [(name, array, None)] and names.count(array) == 1
-                and self._in_place and step is self._program.steps[-1]
-            ):  # fmt: skip
-                direct[place] = name
-        self._writes = [write for write in self._writes if write[0] not in direct.values()]
-        copied = [place for place in runner.copied if place not in direct]
-        kinds = [(dtype, STRIDED if place in copied and lies == ROWS else lies)
-                 for place, (dtype, lies) in enumerate(kinds)]  # fmt: skip
-        native = runner.kernel.native(kinds, runner.copied, restores=bool(direct))
-        line.elements(step, native, code, copied, bool(direct))
-
-    def _kind_of_unset(self, part: Unset, step: ElementLoop) -> tuple[np.dtype[Any], str]:
-        """The dtype of an array that a step makes, and how it lies."""
-        if type(part.like) is not Operand:
-            return part.dtype, CONTIGUOUS
-        name, chain = step.operands[part.like.index]
-        lies = self._seen_kind(name, chain)[1]
-        return part.dtype, lies if lies == CONTIGUOUS else STRIDED
-
-    def _seen_kind(self, name: str, chain: Chain) -> tuple[np.dtype[Any], str]:
-        """The dtype of an operand through its views, and how it lies."""
-        kind = self._call.kinds[name]
-        if chain and kind.contiguous:
-            seen = views.apply_views(
-                np.empty(kind.shape, kind.dtype), chain, self._call.sizes, np
-            )
-            return kind.dtype, layout_of(seen)
-        if chain or not kind.is_array:
-            return kind.dtype, STRIDED
-        if kind.contiguous:
-            return kind.dtype, CONTIGUOUS
-        return kind.dtype, ROWS if kind.strides[-1] == kind.dtype.itemsize else STRIDED
-
-    def forget(self, line: StraightLine, place: int) -> None:
-        """Let go of what nothing needs after a step."""
-        line.forget([name for name in self._program.dropped[place] if name not in self._kept])
-
-    def write_back(self, line: StraightLine) -> None:
-        """Write into arguments what kernels have not written there."""
-        for name, array, box in self._writes:
-            line.write(array, box, name)
+    @staticmethod
+    def _question(path: _Path, place: int) -> Any:
+        """The decision that a step is."""
+        step = path.program.steps[place]
+        assert isinstance(step, Asked)
+        return step.nodes[0].payload
 
 
-def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) -> str:
-    """A value that a stage may write its only result into; "" for none.
-
-    It is a new array that a NumPy function has made for this call, of which nothing is read after
-    the element that is written: kernels compute in its place, and no other memory is touched.
-    """
-    (name, *more), spec = stage.stored, stage.spec
-    section = shared_nest(spec, planned_for(call.arrays.values()))
-    if more or spec.may_raise or section is None or section.axes:
-        return ""
-    made = {
-        value for one in program.graph_breaks if one.nodes[0].payload.name.startswith("numpy.")
-        for node, value in zip(one.nodes, one.stored, strict=True) if not node.payload.shares
-    }  # fmt: skip
-    wanted, kinds = spec.graph.outputs[0], call.kinds
-    for parameter in spec.graph.parameters:
-        value = parameter.name
-        if value not in made or value not in dropped or name not in kinds:
-            continue
-        kind = kinds[value]
-        alike = (parameter.dtype, parameter.shape) == (wanted.dtype, wanted.shape)
-        alike = alike and (kind.dtype, kind.shape) == (wanted.dtype, kinds[name].shape)
-        plain = all(not load.views for load in section.loads if load.buffer == value)
-        if alike and plain and kind.owned and kind.contiguous:
-            return value if math.prod(kind.shape) >= ROOMY else ""
-    return ""
-
-
-def _direct_writes(
-    stage: Stage, trace: Trace, program: Program, writes: Sequence[tuple[str, str, Any]]
-) -> list[Write]:
-    """What the last stage writes into arguments that it reads: nothing ends after it has begun.
-
-    Writes into one argument are made in their order: where some of them wait until the end, all do.
-    """
-    given = {program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)}
-    names = [parameter.name for parameter in stage.spec.graph.parameters]
-    found: list[Write] = []
-    for place, name in enumerate(stage.stored):
-        into = [(array, box) for written, array, box in writes if written == name]
-        if len(into) != 1 or name in given:
-            continue
-        ((array, box),) = into
-        lengths = () if box is None else box.lengths
-        told = {symbol for dim in lengths for symbol in dims.symbols(dim)}
-        if array in names and told <= _told(stage):
-            found.append((names.index(array), place, box))
-    direct = {stage.stored[place] for _, place, _ in found}
-    waiting = {array for name, array, _ in writes if name not in direct}
-    order = [name for name, _, _ in writes]
-    found = [write for write in found if names[write[0]] not in waiting]
-    return sorted(found, key=lambda write: order.index(stage.stored[write[1]]))
-
-
-def make_ready_program(call: Call, kind: Any, leaves: Sequence[Any]) -> ReadyProgram | None:
-    """A short way for calls like this one, where every output is an array of its own.
+def make_ready_program(
+    known: Any, call: Call, owner: Owner, leaves: Sequence[Any], names: tuple[str, ...],
+    structure: Any,
+) -> ReadyProgram | None:  # fmt: skip
+    """The short way of calls like this one, which `known` may be.
 
     Args:
-        call: one that a program has served.
-        kind: makes a fused function, for each stage.
+        known: that of such calls so far, if there is one.
+        call: one that a program has served, or stopped at the end of a path.
+        owner: the function.
         leaves: its arguments.
+        names: its keywords.
+        structure: how its arguments nest.
     """
     program = call.specialisation.spec
     if not isinstance(program, Program) or not has_short_way(call, program):
         return None
-    return ReadyProgram(call, program, kind, len(leaves))
-
-
-def _integers(program: Program) -> frozenset[str]:
-    """Integers among the arguments that are lengths: the steps are written for their values."""
-    pairs = program.graph.guards_of_integers
-    speaking = {name for _, told in pairs for name in dims.symbols(told)}
-    return program.graph.integers & speaking
-
-
-def _told_by_integers(program: Program) -> Mapping[str, Dim]:
-    """The lengths that integers among the arguments tell, where steps are written for any of them.
-
-    None where a guard says more of an integer, or a loop over elements is made for its views.
-    """
-    graph = program.graph
-    told: Mapping[str, Dim] = graph.scalar_lengths
-    more = len(graph.guards_of_integers) > len(told)
-    return {} if more or program.element_loops else told
-
-
-def has_short_way(call: Call, program: Program) -> bool:
-    """Whether calls like this one have a short way: every result is an array of its own."""
-    trace = call.specialisation.trace
-    if program.checked or not (trace.leaves or trace.writes or trace.stopped):
-        return False
-    if not dict(call.specialisation.scalar_leaves).keys() >= _integers(program):
-        return False  # views that functions read are written for lengths that all calls share
-    if not all(map(_is_plain, trace.leaves)):
-        return False
-    if any(is_hazardous(call.arrays[trace.graph.parameters[place].name])
-           for place, _, _ in trace.writes):  # fmt: skip
-        return False
-    made = [name for step in program.steps for name in step.stored]
-    given = [program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)]
-    if len(set(given)) < len(given) or not set(program.outputs) <= set(made):
-        return False
-    if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
-        return False
-    if not all(map(_self_contained, program.stages)):
-        return False
-    late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
-    return late <= call.numbers.keys()
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Whether a result is an array of its own, an argument, or a number."""
-    if isinstance(leaf, OutStatic):
-        return not leaf.fresh
-    return isinstance(leaf, LEAVES) and not (isinstance(leaf, OutAlias) and leaf.views)
-
-
-def _early_lengths(program: Program) -> set[str]:
-    """Lengths that arguments tell."""
-    return {s for p in program.graph.parameters for dim in p.shape for s in dims.symbols(dim)}
-
-
-def late_lengths(program: Program) -> set[str]:
-    """Lengths that only functions between kernels tell, where only results and kernels have them.
-
-    Views that such functions read are written for lengths that all calls share. Loops over
-    elements tell none: they give arrays as long as those that they are given.
-    """
-    known = _early_lengths(program) | program.graph.scalar_lengths.keys()
-    found = {
-        str(dim) for step in program.between if not isinstance(step, ElementLoop)
-        for node in step.nodes for dim in node.shape
-        if not isinstance(dim, int) and dims.symbols(dim) == (str(dim),)
-    }  # fmt: skip
-    seen = [view for step in program.between for _, chain in step.operands for view in chain]
-    used = {name for view in seen for dim in view.lengths for name in dims.symbols(dim)}
-    return set() if used - known else found - known
-
-
-def _shares(node: Any) -> bool:
-    """Whether a function's result looks at an operand's memory."""
-    return bool(node.payload.shares)
-
-
-def _told(stage: Stage) -> set[str]:
-    """The scalars and lengths that a stage's arguments tell."""
-    known = {p.name for p in stage.spec.graph.parameters} | stage.spec.graph.scalar_lengths.keys()
-    for parameter in stage.spec.graph.parameters:
-        known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
-    return known
-
-
-def _self_contained(stage: Stage) -> bool:
-    """Whether a stage's arrays and scalars tell every length that it uses."""
-    known = _told(stage)
-    for node in stage.spec.graph.nodes:
-        if node.op.is_scalar and not known.issuperset(node.payload.symbols):
-            return False
-        if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
-            return False
-    return True
+    path = _Path(call, program, owner, len(leaves))
+    if path.alone:
+        return ReadyProgram(path, {}, None)
+    if program.graph.guards_of_integers:  # steps are written for lengths that all calls share
+        return None
+    positional = not names and structure == (tuple(map(trees.Leaf, range(len(leaves)))), {})
+    if call.specialisation.trace.stopped is not None and not positional:
+        return None
+    if isinstance(known, ReadyProgram) and known._alone is None:
+        return known if known.add(path) else None
+    return ReadyProgram(path, owner._signatures, signature(structure, list(leaves)))

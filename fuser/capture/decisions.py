@@ -18,16 +18,16 @@ of such paths: those that agree up to a decision share what stands before it, an
 A later call runs the stages before a decision, looks at the outcome and goes on along the path
 that has it, with what is stored so far. Where no path has it, NumPy has written nothing yet:
 the function is traced anew, told the numbers that this call's kernels have read up to there, so
-that it goes the same way (`fuser.calls.paths`). No call that depends on more than its operands
-is ever part of a trace, so what a trace computes twice shows nowhere.
+that it goes the same way (`fuser.calls.program_fast_path`). No call that depends on more than its
+operands is ever part of a trace, so what a trace computes twice shows nowhere.
 
 What a path raises, it raises in NumPy: the trace of such a path ends there, and calls that take
 it run the plain function once the decisions before it are known, with the exception and the
 writes that Python leaves. So do paths that cannot be fused, while others stay fused.
 
-Limits: `READS` numbers on one path; `fuser.calls.paths.PATHS` paths for one kind of arguments. The
-value of a float itself decides nothing (text, a key of a dictionary): there would be no end of
-paths. Bodies of loop regions decide nothing by values.
+Limits: `READS` numbers on one path; `VALUE_LIMIT` paths (`fuser.calls.trace_cache`) for one kind of
+arguments. The value of a float itself decides nothing (text, a key of a dictionary): there would be
+no end of paths. Bodies of loop regions decide nothing by values.
 Where kernels round other than NumPy does, a decision about a value near its bound may differ.
 """
 

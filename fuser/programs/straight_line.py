@@ -24,7 +24,7 @@ from fuser.ir.attributes import Region
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
 from fuser.ir.views import Chain, Part
-from fuser.program_spec import Between, ElementLoop, Kind, LoopRegion, Program
+from fuser.program_spec import Asked, Between, ElementLoop, Kind, LoopRegion, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class StraightLine:
             guard for guard in guards if not scalar_symbols(guard[0]) <= sizes.keys() - late
         ]
         self._names: dict[str, str] = {}
+        self._alive: dict[str, None] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
         self._objects.update((name, SCOPE[name]) for name in ("real", "imag", "inf", "nan"))
         self._parameters: list[str] = []
@@ -110,6 +111,7 @@ class StraightLine:
             told: lengths that integers among these tell, and that differ from call to call.
         """
         self._parameters = list(map(self._name, names))
+        self._alive = dict.fromkeys(self._parameters)
         self._numbers = list(numbers)
         for symbol, dim in told.items():
             self._lines.append(f"{symbol} = {self._number(str(dim))}")
@@ -136,6 +138,12 @@ class StraightLine:
     def _name(self, value: str) -> str:
         """The variable of a value."""
         return self._names.setdefault(value, f"v{len(self._names)}")
+
+    def _stored(self, value: str) -> str:
+        """The variable of a value that a step stores."""
+        name = self._name(value)
+        self._alive[name] = None
+        return name
 
     def _object(self, value: Any) -> str:
         """The name of something that is the same in every call."""
@@ -165,7 +173,7 @@ class StraightLine:
         ]  # fmt: skip
         args += [f"out={self._name(into)}"] if into else []
         call = f"{self._object(function)}({', '.join(args)})"
-        wanted = ", ".join(map(self._name, stored))
+        wanted = ", ".join(map(self._stored, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
 
     def elements(
@@ -198,7 +206,7 @@ class StraightLine:
             place = node.payload.output
             found = f"r[{place - len(written)}]" if len(code.results) > 1 else "r"
             found = written[place] if place < len(written) else found
-            into.append(f"{self._name(stored)} = {found}")
+            into.append(f"{self._stored(stored)} = {found}")
         if not last:
             held = (f"c{place}" for place in (*copied, *made))
             self._lines.append(f"del {', '.join(['r', *held])}")
@@ -231,7 +239,7 @@ class StraightLine:
             results = [f"r[{place}]" for place in places]
         shapes = [node.shape for node in step.nodes]
         for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
-            name = self._name(stored)
+            name = self._stored(stored)
             self._lines.append(f"{name} = {result}")
             if any(map(self._is_late, shape)):
                 self._learn(name, value, shape)
@@ -242,6 +250,25 @@ class StraightLine:
             if stored in self._again:  # some functions give what they are given, for some values
                 self._miss([f"{name} is {self._name(operand)}" for operand, _ in step.operands])
         self._lines.append("del r")
+        self._check_guards()
+
+    def asked(self, step: Asked) -> None:
+        """Take a number of a value, or count the elements that a mask chooses."""
+        call, (stored,) = step.nodes[0].payload, step.stored
+        name = self._stored(call.tells or stored)
+        if call.tells:
+            ((value, chain),) = step.operands
+            self._lines.append(f"{name} = {self._seen(value, chain)}.item()")
+            self._numbers.append(call.tells)
+        else:
+            length = self._number(call.args[0].text)
+            self._lines.append(f"{name} = {self._object(opaque_calls.counted)}({length})")
+            symbol = str(step.nodes[0].shape[0])
+            if symbol in self._late:
+                self._lines.append(f"{symbol} = {name}.size")
+                self._late[symbol] = True
+            else:
+                self._miss([f"{name}.size != {self._kinds[stored].shape[0]}"])
         self._check_guards()
 
     def loop_in_place(self, step: LoopRegion, runner: Callable[..., Any]) -> None:
@@ -257,7 +284,7 @@ class StraightLine:
         self._last.append(f"r = {self._object(runner)}(*given)")
         self._last.append("if r is MISSED: return MISSED")
         for node, stored in zip(step.nodes, step.stored, strict=True):
-            self._last.append(f"{self._name(stored)} = r[{node.payload.output}]")
+            self._last.append(f"{self._stored(stored)} = r[{node.payload.output}]")
 
     def _learn(self, name: str, value: Kind, shape: Sequence[Any]) -> None:
         """Take the lengths of a result that may have others than it had the first time.
@@ -344,8 +371,11 @@ class StraightLine:
 
     def forget(self, values: Sequence[str]) -> None:
         """Let go of values that nothing needs any more."""
-        if values and not self._last:
-            self._lines.append(f"del {', '.join(map(self._name, values))}")
+        names = [name for name in map(self._name, values) if name in self._alive]
+        if names and not self._last:
+            self._lines.append(f"del {', '.join(names)}")
+            for name in names:
+                del self._alive[name]
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -418,21 +448,80 @@ class StraightLine:
         index = region.python(lambda dim: self._number(str(dim))) if region else "..."
         self._writes.append(f"{self._name(array)}[{index}] = {self._name(value)}")
 
-    def function(self, structure: Any, leaves: Sequence[Any]) -> Callable[..., Any]:
+    def function(
+        self, structure: Any, leaves: Sequence[Any], also: Sequence[str] = ()
+    ) -> Callable[..., Any]:
         """The finished function of the arguments; it gives what the program gives, or MISSED.
 
         Args:
             structure: how the results nest.
             leaves: the trace's results: those that `LEAVES` names.
+            also: lines that come before it gives them.
         """
         result = self._nested(structure, [self._result(leaf) for leaf in leaves])
-        after = [f"found = {result}", *self._writes, "return found"]
-        body = [*self._lines] if self._last else [*self._lines, *after]
-        self._objects["Exception"] = Exception  # the long way meets it again, and says it as NumPy
-        lines = ["try:", *(f"    {line}" for line in body), "except Exception: return MISSED"]
+        after = [f"found = {result}", *self._writes, *also, "return found"]
         if self._last:
-            lines = [*(lines if body else ()), *self._last, *after]
-        return define("straight_line", self._parameters, lines, dict(self._objects))
+            return self._defined(self._lines, [*self._last, *after])
+        return self._defined([*self._lines, *after], ())
+
+    def part(self, text: str, following: Mapping[Any, Callable[..., Any]]) -> Callable[..., Any]:
+        """The function of what stands before a decision; it goes on with what comes after it.
+
+        Args:
+            text: what is decided by, as a host expression.
+            following: by outcome, what comes after it; it may grow.
+        """
+        lines = [*self._lines, f"follow = {self._object(following)}.get({self._number(text)})"]
+        return self._defined(lines, [
+            "if follow is None: return MISSED", f"return follow({', '.join(self._held)})",
+        ])  # fmt: skip
+
+    def instead(self, function: Callable[..., Any], names: Sequence[str], lines: Sequence[str]
+    ) -> Callable[..., Any]:  # fmt: skip
+        """The function of what stands before a call of another one, which gives the result.
+
+        Args:
+            function: it takes values.
+            names: those.
+            lines: they come before and after it.
+        """
+        given = ", ".join(map(self._name, names))
+        before, after = lines
+        called = f"found = {self._object(function)}({given})"
+        return self._defined(self._lines, [before, called, after, "return found"])
+
+    def after(
+        self, program: Program, sizes: Mapping[str, int], kinds: Mapping[str, Kind],
+        late: Collection[str], guards: Sequence[tuple[str, Any]] | None,
+    ) -> StraightLine:  # fmt: skip
+        """The lines that come after a decision, of this path or of another; see the class.
+
+        Their guards are those that are left here, where none are given.
+        """
+        left = self._guards if guards is None else guards
+        made = StraightLine(program, sizes, kinds, self._objects["MISSED"], late, left)
+        made._late.update({name: True for name, known in self._late.items() if known})
+        made._names = {**made._names, **self._names}
+        made._objects = {**made._objects, **self._objects}
+        for name in program.constants.keys() - self._names.keys():
+            made._names[name] = made._object(program.constants[name])
+        made._numbers = list(self._numbers)
+        made._parameters = self._held
+        made._alive = dict(self._alive)
+        made._check_guards()
+        return made
+
+    @property
+    def _held(self) -> list[str]:
+        """The variables of what is stored, and of lengths that only functions have told."""
+        return [*self._alive, *(name for name, known in self._late.items() if known)]
+
+    def _defined(self, lines: Sequence[str], after: Sequence[str]) -> Callable[..., Any]:
+        """Lines as a function: what raises is met again on the long way, but for the last ones."""
+        self._objects["Exception"] = Exception
+        guarded = ["try:", *(f"    {line}" for line in lines), "except Exception: return MISSED"]
+        whole = [*(guarded if lines else ()), *after]
+        return define("straight_line", self._parameters, whole, dict(self._objects))
 
     def _nested(self, structure: Any, results: Sequence[str]) -> str:
         """Results in their structure."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calls.paths import ENDED, ReadyPaths
+from fuser.calls.program_fast_path import ENDED, ReadyProgram
 from fuser.calls.trace_cache import VALUE_LIMIT
 
 W = np.arange(6.0)
@@ -245,7 +245,7 @@ def test_known_outcomes_share_what_stands_before_them() -> None:
     assert other.shared > 0
     assert all(a is b for a, b in zip(one.steps, other.steps[: other.shared], strict=False))
     (ready,) = fused._ready.values()
-    assert type(ready) is ReadyPaths
+    assert type(ready) is ReadyProgram
     before = fuser.stats()
     for x in (small, large, small):
         fused(x, y)
