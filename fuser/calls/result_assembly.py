@@ -199,7 +199,7 @@ class _Text:
         raise NotAssembled(name)
 
     def views(self, text: str, views: Chain) -> str:
-        """An array seen through views, as `view_chains.apply_views` does it."""
+        """An array seen through views, as `views.apply_views` does it."""
         for view in views:
             text = view.python(text, self.constant, self.dim)
         return text

@@ -237,18 +237,6 @@ def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: 
     return found
 
 
-@handles(np.astype)
-def _astype(
-    tracing: Tracing, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None
-) -> Any:
-    """np.astype: of arrays alone."""
-    _refuse("astype", device=device)
-    array = _array(tracing, x)
-    if array.generic:
-        raise Unsupported("unsupported-argument", "np.astype", "a scalar")
-    return array.astype(dtype, copy=copy)
-
-
 #: Kinds of numbers, each of which NumPy takes for those after it.
 _KINDS = "bifc"
 

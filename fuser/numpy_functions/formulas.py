@@ -88,30 +88,6 @@ def _cross(
 # -- comparisons and choices ----------------------------------------------------------------
 
 
-@handles(np.allclose)
-def _allclose(tracing: Tracing, a: Any, b: Any, *args: Any, **options: Any) -> Any:
-    """np.allclose: whether np.isclose holds everywhere, as Python's truth value."""
-    near: Any = np.isclose(a, b, *args, **options)
-    if not isinstance(near, TracedArray):
-        return bool(np.all(near))
-    return np.all(near).item()
-
-
-@handles(np.array_equal)
-def _array_equal(tracing: Tracing, a1: Any, a2: Any, equal_nan: Any = False) -> Any:
-    """np.array_equal of arrays of one shape, as Python's truth value."""
-    left, right = _array(tracing, a1), _array(tracing, a2)
-    if equal_nan is not False or left.ndim != right.ndim:
-        raise Unsupported(
-            "unsupported-argument", "np.array_equal", "equal_nan=True, or different numbers of axes"
-        )
-    if not tracing.same_lengths(left.dims, right.dims):
-        raise Unsupported("unsupported-argument", "np.array_equal", "arrays whose lengths differ")
-    tracing.hold_lengths(left.dims, right.dims)
-    same: Any = np.equal(left, right)
-    return np.all(same).item()
-
-
 @handles(np.piecewise)
 def _piecewise(
     tracing: Tracing, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any
