@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fuser.reports.analysis import Analysis, Row
 from fuser.reports.labels import is_expected
 from fuser.reports.plots.marks import SIZE_TITLES
-from fuser.reports.plots.style import bytes_text, count_text, ratio_text
+from fuser.reports.spelling import bytes_text, count_text, ratio_text
 from fuser.reports.statistics import Estimate, geometric_mean, geometric_mean_ratio, no_interval
 from fuser.reports.verdicts import Verdict
 

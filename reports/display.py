@@ -10,7 +10,7 @@ import pandas as pd
 
 from fuser.reports.columns import COLUMNS, Column
 from fuser.reports.plots.marks import SIZE_TITLES
-from fuser.reports.plots.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
+from fuser.reports.spelling import bytes_text, count_text, rate_text, ratio_text, seconds_text
 from fuser.reports.statistics import no_interval
 from fuser.reports.tables import SIZE_ORDER
 from fuser.reports.whole_programs import PROGRAMS

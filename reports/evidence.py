@@ -7,8 +7,8 @@ from typing import Any
 
 from fuser.reports.analysis import CEILING_SLACK, CLOCK_STEPS, clock_step_s
 from fuser.reports.collection import Collection
-from fuser.reports.plots.style import bytes_text, percent_text, seconds_text
 from fuser.reports.record import Record
+from fuser.reports.spelling import bytes_text, percent_text, seconds_text
 from fuser.reports.verdicts import SAME_MARGIN
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 from fuser.reports.collection import Collection
 from fuser.reports.labels import is_expected
 from fuser.reports.plots.marks import SIZE_TITLES, rows_of
-from fuser.reports.plots.style import bytes_text, ratio_text
 from fuser.reports.record import Record
+from fuser.reports.spelling import bytes_text, ratio_text
 from fuser.reports.statistics import no_interval
 
 NUMBER = "impossible number"

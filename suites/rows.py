@@ -1,20 +1,15 @@
 """One row of a record as numbers for pytest-benchmark's file and as a line of our own table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.reports.record import Cell, Run
+from fuser.reports.spelling import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from fuser.reports.statistics import Estimate
-
-HEADER = (
-    f"{'row':<44} {'time':>8} {'speed-up':>19} {'GB/s':>6} {'ceil':>5} {'planned':>8} "
-    f"{'kernels':>7} {'first ms':>8} {'ulp':>5}  status"
-)
-
 
 def seconds_a_call(run: Run) -> list[float]:
     """Return the samples of a row as seconds of one call."""
@@ -74,51 +69,34 @@ def _speedup(cell: Cell, run: Run) -> "Estimate | None":
     return ratio_of(logs, noise_log=floor.log if floor else 0.0)
 
 
+COLUMNS: Mapping[str, tuple[int, str, Callable[[Any], str]]] = {
+    "time": (8, "median_s", seconds_text),
+    "speed-up": (19, "speedup", "{:.3g}".format),
+    "GB/s": (6, "gigabytes_per_second", "{:.1f}".format),
+    "ceil": (5, "share_of_ceiling", "{:.0%}".format),
+    "planned": (8, "planned_bytes", bytes_text),
+    "kernels": (7, "kernels", str),
+    "first": (8, "first_call_s", seconds_text),
+    "ulp": (5, "max_error_ulp", "{:.1f}".format),
+}
+"""Columns of the terminal's table: how wide, which of `metrics`, and how it is spelled."""
+NAME_WIDTH = 44
+HEADER = " ".join([
+    f"{'row':<{NAME_WIDTH}}", *(f"{name:>{width}}" for name, (width, *_) in COLUMNS.items()),
+    " status",
+])  # fmt: skip
+
+
 def table_line(cell: Cell, run: Run, ceiling: float | None = None) -> str:
     """Return one line of the table; what is unknown is a dash. `ceiling` as for `metrics`."""
     found = metrics(cell, run, ceiling)
-    times = seconds_a_call(run)
-    columns = [
-        f"{cell.id + ' ' + run.variant:<44}",
-        f"{_time_text(float(np.median(times))) if times else '-':>8}",
-        f"{_speedup_text(found):>19}",
-        f"{_number(found['gigabytes_per_second'], '.1f'):>6}",
-        f"{_number(found['share_of_ceiling'], '.0%'):>5}",
-        f"{_bytes_text(found['planned_bytes']):>8}",
-        f"{_number(found['kernels'], 'd'):>7}",
-        f"{_number(found['first_call_s'], '.2f', 1e3):>8}",
-        f"{_number(found['max_error_ulp'], '.1f'):>5}",
-    ]
+    texts = {
+        name: "-" if found[metric] is None else spell(found[metric])
+        for name, (_, metric, spell) in COLUMNS.items()
+    }
+    if found["speedup_low"] is not None and found["speedup_high"] is not None:
+        texts["speed-up"] += f" [{found['speedup_low']:.3g}, {found['speedup_high']:.3g}]"
     status = run.status if run.status == "ok" else f"{run.status}: {run.reason}"
-    return " ".join(columns) + f"  {status}"
-
-
-def _speedup_text(found: Mapping[str, Any]) -> str:
-    """Return `3.2 [3.1, 3.3]`: eager's time over the row's, and its interval where there is one."""
-    if found["speedup"] is None:
-        return "-"
-    middle, low, high = (found[name] for name in ("speedup", "speedup_low", "speedup_high"))
-    if low is None or high is None:
-        return f"{middle:.3g}"
-    return f"{middle:.3g} [{low:.3g}, {high:.3g}]"
-
-
-def _number(value: float | None, form: str, factor: float = 1) -> str:
-    return "-" if value is None else format(value * factor, form)
-
-
-def _time_text(seconds: float) -> str:
-    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def _bytes_text(size: int | None) -> str:
-    """Return `1.5 MB`; powers of ten, as the rate beside it."""
-    if size is None:
-        return "-"
-    for factor, unit in ((1, "B"), (1e3, "kB"), (1e6, "MB")):
-        if size < 1000 * factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size / 1e9:.3g} GB"
+    name = f"{cell.id} {run.variant}"
+    columns = (f"{texts[name]:>{width}}" for name, (width, *_) in COLUMNS.items())
+    return " ".join([f"{name:<{NAME_WIDTH}}", *columns, f" {status}"])

@@ -79,7 +79,7 @@ LAYERS = {
         commands: commands.*
     """,
     "fuser.reports": """
-        record: plain record
+        record: plain record spelling
         statistics: statistics verdicts ceilings break_even labels plots.style plots.marks
         analysis: analysis
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables

@@ -26,10 +26,9 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    percent_text,
     ratio_tick,
-    seconds_text,
 )
+from fuser.reports.spelling import percent_text, seconds_text
 
 RATIO_COLUMNS = ("ratio", "ratio_low", "ratio_high")
 

@@ -10,7 +10,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from fuser.reports.call_tables import SUM, WHOLE
 from fuser.reports.collection import Collection
 from fuser.reports.plots.marks import ROW_HEIGHT_IN, rows_of, workload_axis
-from fuser.reports.plots.style import INK, KIND_COLORS, Layout, new_figure, seconds_text, text_box
+from fuser.reports.plots.style import INK, KIND_COLORS, Layout, new_figure, text_box
+from fuser.reports.spelling import seconds_text
 
 TITLES = {
     "native": "Served by native code; each part timed by leaving it out (ablation)",

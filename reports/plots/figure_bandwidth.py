@@ -16,13 +16,13 @@ from fuser.reports.plots.style import (
     INK,
     MUTED,
     Layout,
-    bytes_text,
     color_of,
     figure_of,
     log_ticks,
     marker_of,
     panels,
 )
+from fuser.reports.spelling import bytes_text
 
 LINES = {"copy": "-", "triad": (0, (6, 2)), "read": (0, (1.5, 1.5))}
 LEAST_WORKING_SET_BYTES = 4096

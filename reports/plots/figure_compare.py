@@ -19,10 +19,9 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    percent_text,
-    ratio_text,
     ratio_tick,
 )
+from fuser.reports.spelling import percent_text, ratio_text
 
 MOST_ROWS = 40
 LOOKS = {

@@ -8,16 +8,8 @@ from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
 from fuser.reports.plots.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
-from fuser.reports.plots.style import (
-    INK,
-    MUTED,
-    PAPER,
-    Layout,
-    figure_of,
-    panels,
-    seconds_text,
-    text_box,
-)
+from fuser.reports.plots.style import INK, MUTED, PAPER, Layout, figure_of, panels, text_box
+from fuser.reports.spelling import seconds_text
 
 STAGE_COLORS = {
     "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",

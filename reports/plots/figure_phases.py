@@ -9,7 +9,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from fuser.reports.collection import Collection
 from fuser.reports.plots.figure_compile import STAGE_COLORS, STAGE_HATCHES
 from fuser.reports.plots.marks import rows_of
-from fuser.reports.plots.style import GRID, INK, Layout, figure_of, panels, seconds_text, text_box
+from fuser.reports.plots.style import GRID, INK, Layout, figure_of, panels, text_box
+from fuser.reports.spelling import seconds_text
 
 OTHERS = "#bdbdbd"
 LETTER_IN = 0.075

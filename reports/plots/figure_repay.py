@@ -15,16 +15,8 @@ from fuser.reports.plots.marks import (
     rows_of,
     workload_axis,
 )
-from fuser.reports.plots.style import (
-    INK,
-    KIND_COLORS,
-    MUTED,
-    Layout,
-    count_text,
-    figure_of,
-    log_ticks,
-    panels,
-)
+from fuser.reports.plots.style import INK, KIND_COLORS, MUTED, Layout, figure_of, log_ticks, panels
+from fuser.reports.spelling import count_text
 
 SIZE_MARKERS = {"S": "o", "M": "s", "L": "D"}
 SIZE_OFFSETS = {"S": -1, "M": 0, "L": 1}

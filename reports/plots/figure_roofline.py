@@ -26,9 +26,9 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    rate_text,
     text_box,
 )
+from fuser.reports.spelling import rate_text
 from fuser.reports.tables import arithmetic_roof, largest_cells
 
 NAME_SIZE_PT = 8.0

@@ -28,10 +28,10 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    ratio_text,
     ratio_tick,
     text_box,
 )
+from fuser.reports.spelling import ratio_text
 from fuser.reports.tables import SIZE_ORDER
 
 

@@ -13,13 +13,12 @@ from fuser.reports.plots.style import (
     MUTED,
     Layout,
     color_of,
-    count_text,
     figure_of,
     log_ticks,
     marker_of,
     panels,
-    seconds_text,
 )
+from fuser.reports.spelling import count_text, seconds_text
 
 MOST_CROSSINGS = 3
 LINE_PT = 10

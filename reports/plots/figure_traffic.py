@@ -19,9 +19,9 @@ from fuser.reports.plots.style import (
     figure_of,
     log_ticks,
     panels,
-    ratio_text,
     text_box,
 )
+from fuser.reports.spelling import ratio_text
 
 MARKS = (
     ("unfused_bytes", "one kernel per operation", KIND_COLORS["unfused"], "D"),

@@ -10,17 +10,8 @@ from matplotlib.patches import Patch
 
 from fuser.reports.collection import Collection
 from fuser.reports.plots.marks import ROW_HEIGHT_IN, above, name_rows, rows_of, workload_axis
-from fuser.reports.plots.style import (
-    INK,
-    KIND_COLORS,
-    MUTED,
-    Layout,
-    bytes_text,
-    figure_of,
-    panels,
-    seconds_text,
-    text_box,
-)
+from fuser.reports.plots.style import INK, KIND_COLORS, MUTED, Layout, figure_of, panels, text_box
+from fuser.reports.spelling import bytes_text, seconds_text
 from fuser.reports.tables import largest_cells
 
 MOST_WORKLOADS = 10

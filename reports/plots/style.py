@@ -4,7 +4,7 @@ Colours are the palette of Okabe and Ito ("Color universal design", 2008), which
 common colour vision tell apart; each variant also has its own marker.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,8 @@ from matplotlib.ticker import (
     NullFormatter,
     NullLocator,
 )
+
+from fuser.reports.spelling import bytes_text
 
 INK = "#1f2329"  # text and axes; becomes the page's own text colour in an inlined SVG
 GRID = "#c9ced6"  # grid lines; becomes the page's own rule colour
@@ -162,63 +164,9 @@ def marker_of(kind: str, name: str, peers: list[str]) -> str:
     return PEER_MARKERS[peers.index(name) % len(PEER_MARKERS)] if name in peers else "^"
 
 
-def seconds_text(seconds: float) -> str:
-    """Spell a time in the unit that fits: `0.12 µs`, `1.6 ms`, `2.3 s`."""
-    return _in_unit(seconds, {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9})
-
-
-def bytes_text(size: float) -> str:
-    """Spell a size in binary units: `48 KiB`, `192 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1000:
-            return f"{_three(size)} {unit}"
-        size /= 1024
-    return f"{_three(size)} TiB"
-
-
-def count_text(count: float) -> str:
-    """Spell a number of elements briefly: `64`, `4.1 k`, `16.8 M`."""
-    return _in_unit(count, {"G": 1e9, "M": 1e6, "k": 1e3, "": 1}).rstrip()
-
-
-def ratio_text(ratio: float) -> str:
-    """Spell a ratio with three digits: `1.00x`, `12.2x`, `154x`, with a multiplication sign."""
-    digits = 0 if ratio >= 99.95 else 1 if ratio >= 9.995 else 2
-    return f"{ratio:,.{digits}f}\N{MULTIPLICATION SIGN}"
-
-
 def ratio_tick(ratio: float) -> str:
     """Spell a ratio on an axis: `0.1x`, `1x`, `20x`, with a multiplication sign."""
     return f"{ratio:g}\N{MULTIPLICATION SIGN}"
-
-
-def percent_text(share: float) -> str:
-    """Spell a share: `0.84%`, `1.2%`, `130%`."""
-    percent = 100 * share
-    return f"{percent:.2g}%" if percent < 10 else f"{percent:,.0f}%"
-
-
-def rate_text(bytes_per_second: float) -> str:
-    """Spell a rate in decimal units: `28.1 GB/s`, `56 kB/s`."""
-    return _in_unit(bytes_per_second, {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1})
-
-
-def _in_unit(value: float, units: Mapping[str, float]) -> str:
-    """Three digits in the first unit, the largest being first, of which it is 1 or more."""
-    fitting = (unit for unit, scale in units.items() if value >= scale * 0.9995)
-    unit = next(fitting, [*units][-1])
-    return f"{_three(value / units[unit])} {unit}"
-
-
-def _three(value: float) -> str:
-    """Three digits, without an exponent."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    digits = 1 if abs(value) >= 10 else 2
-    text = f"{value:.{digits}f}" if abs(value) >= 0.1 else f"{value:.2g}"
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
 def log_ticks(axis: Axis, formatter: Callable[[float], str]) -> None:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fuser.reports.display import COLUMNS, FORMS, display
-from fuser.reports.plots.style import percent_text, rate_text
+from fuser.reports.spelling import percent_text, rate_text
 
 
 def test_an_interval_says_a_common_unit_once() -> None:

@@ -30,9 +30,9 @@ def test_numbers_are_a_calls() -> None:
 def test_the_line_fits_its_header() -> None:
     """Unknown numbers are dashes, and the reason stands at the end."""
     line = table_line(CELL, RUN, 2e9)
-    assert "2 us" in line
+    assert "2 µs" in line
     assert " 50% " in line
-    assert " 2 kB " in line
+    assert " 1.95 KiB " in line
     assert line.endswith("  ok")
     assert len(HEADER) - len("status") == len(line) - len("ok")
     eager = Run("eager", "ok", samples=Samples([0, 1], [0, 0], [1, 2], [10, 10], [4e-5, 12e-5]))

@@ -20,6 +20,7 @@ from fuser.reports.plots import (
 from fuser.reports.plots.charts import CHARTS, Chart
 from fuser.reports.plots.figures import Drawn
 from fuser.reports.record import Variant
+from fuser.reports.spelling import bytes_text, count_text, ratio_text, seconds_text
 from tests.reports import synthetic
 from tests.reports.conftest import Rendered
 
@@ -114,17 +115,17 @@ def test_drawing_leaves_matplotlib_as_it_was(collection: Collection) -> None:
 )
 def test_times_are_spelled_in_the_unit_that_fits(seconds: float, text: str) -> None:
     """Three digits and a unit."""
-    assert style.seconds_text(seconds) == text
+    assert seconds_text(seconds) == text
 
 
 def test_sizes_and_counts_are_spelled_briefly() -> None:
     """Binary units for bytes, decimal ones for elements."""
-    assert style.bytes_text(48 << 10) == "48 KiB"
-    assert style.bytes_text(192 << 20) == "192 MiB"
-    assert style.count_text(4096) == "4.1 k"
-    assert style.count_text(1) == "1"
-    assert style.ratio_text(12.217).startswith("12.2")
-    assert style.ratio_text(0.998).startswith("1.00")
+    assert bytes_text(48 << 10) == "48 KiB"
+    assert bytes_text(192 << 20) == "192 MiB"
+    assert count_text(4096) == "4.1 k"
+    assert count_text(1) == "1"
+    assert ratio_text(12.217).startswith("12.2")
+    assert ratio_text(0.998).startswith("1.00")
 
 
 def test_many_sweeps_are_capped() -> None:
