@@ -19,16 +19,7 @@ import numpy as np
 
 from fuser.backend import MISSED, CompileError, PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu import sequence
-from fuser.backends.cpu.entries import (
-    brief,
-    match,
-    prologue,
-    python_calls,
-    results,
-    serve,
-    unpack,
-    values,
-)
+from fuser.backends.cpu.entries import match, python_calls, results, serve, values
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
@@ -47,9 +38,7 @@ TRIED_LIMIT = 4096
 #: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
 MANY_LENGTHS = 32
 
-_PARTS = (
-    match, unpack, prologue, values, results, brief, python_calls, serve,
-)  # fmt: skip
+_PARTS = (match, values, results, python_calls, serve)
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     layout.spell_out("".join(part.TEXT for part in _PARTS))
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fuser.backend import ServedCall
@@ -21,14 +22,15 @@ from fuser.backends.cpu.entries.tables import (
     PATIENCE_NS,
     arrays_of,
     describe_arguments,
+    describe_outputs,
     describe_scalars,
-    output,
     pack,
 )
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import reach
 from fuser.backends.cpu.sequence import Table
 from fuser.ir import dims
+from fuser.runtime.launch import Fresh
 from fuser.runtime.symbolic import Assumptions, NotSymbolic, Symbolic
 
 #: No index that a table serves is larger, or less than its negative.
@@ -75,7 +77,7 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
     size = table.workspace_bytes
     rows = {
-        "outputs": _exact_outputs(draft),
+        "outputs": describe_outputs(draft, partial(_room, draft)),
         "overlaps": _exact_overlaps(draft, arrays),
         "temporaries": [layout.words("SCALED", factor=size)] if size else [],
     }
@@ -111,23 +113,14 @@ def _move(
     draft.steps = steps.rows
 
 
-def _exact_outputs(draft: Draft) -> list[list[int]]:
-    """The arrays to allocate, with their lengths and strides."""
-    fresh = {entry.name: entry for entry in draft.table.outputs}
-    rows = []
-    for k, generic in enumerate(draft.generic):
-        if f"o{k}" in draft.record_of:
-            rows.append(layout.words("OUTPUT", given=draft.record_of[f"o{k}"]))
-            continue
-        entry = fresh[f"o{k}"]
-        size = math.prod(entry.shape) * entry.dtype.itemsize
-        row = {
-            "dims": native(draft.keep, [entry.shape]),
-            "strides": 0 if entry.order is None else native(draft.keep, [entry.strides]),
-            "pooled": int(size >= pool.THRESHOLD),
-        }
-        rows.append(output(draft, entry, generic, **row))
-    return rows
+def _room(draft: Draft, entry: Fresh) -> dict[str, int]:
+    """The lengths and strides of an array to allocate."""
+    size = math.prod(entry.shape) * entry.dtype.itemsize
+    return {
+        "dims": native(draft.keep, [entry.shape]),
+        "strides": 0 if entry.order is None else native(draft.keep, [entry.strides]),
+        "pooled": int(size >= pool.THRESHOLD),
+    }
 
 
 def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:

@@ -23,25 +23,19 @@ from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.steps import Steps, TooLarge
 from fuser.backends.cpu.entries.tables import (
     PATIENCE_NS,
-    SCALAR_NAME,
     arrays_of,
-    computed_scalar,
-    constant_scalar,
     describe_arguments,
-    fixed_scalar,
-    number_scalar,
-    output,
+    describe_outputs,
+    describe_scalars,
     pack,
-    target_of,
 )
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.sequence import Table
 from fuser.backends.cpu.tuning import PARALLEL_NS
 from fuser.base.errors import GraphError
-from fuser.base.host_expressions import evaluate_scalar
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
-from fuser.runtime.launch import Launch, bind
+from fuser.runtime.launch import Fresh, Launch, bind
 from fuser.runtime.symbolic import (
     Assumptions,
     Guard,
@@ -217,14 +211,14 @@ class _General:
         """The table: see `general_table`."""
         draft = self.draft
         table = draft.table = Table(self.launch, shared=False)
-        self._scalars()
+        describe_scalars(draft, self.sizes)
         words: list[Any] = table.words
         for word, value in enumerate(words):
             if isinstance(value, Symbolic):
                 draft.lines.append([*self.steps.scaled(value.dim), word])
                 words[word] = 0
         rows = {
-            "outputs": self._outputs(),
+            "outputs": describe_outputs(draft, self._room),
             "overlaps": self._overlaps(),
             "temporaries": [[*self.steps.scaled(_bytes(e))] for e in table.temporaries.values()],
         }
@@ -263,58 +257,16 @@ class _General:
             and (most := (pool.THRESHOLD - 1) // entry.dtype.itemsize)
         ]
 
-    def _scalars(self) -> None:
-        """Run-time scalars: expressions over lengths natively, all others by Python."""
-        draft = self.draft
-        words: list[Any] = draft.table.words
-        numbers = dict(draft.call.specialisation.scalar_leaves)
-        for first, wanted in draft.table.scalars:
-            for place, (text, dtype) in enumerate(wanted, first):
-                if text in draft.fixed:
-                    fixed_scalar(draft, place, text, dtype)
-                elif text in numbers:
-                    draft.scalars.append(number_scalar(draft, place, text, dtype))
-                elif SCALAR_NAME.search(text) or (value := self._of_lengths(text)) is None:
-                    draft.scalars.append(computed_scalar(draft, place, text, dtype))
-                elif isinstance(value, Symbolic):
-                    words[place] = value
-                    target, low, high = target_of(dtype)
-                    draft.scalars.append(
-                        layout.words(
-                            "SCALAR", place=place, source=layout.FROM_LENGTH, target=target,
-                            low=low, high=high,
-                        )
-                    )  # fmt: skip
-                else:
-                    constant_scalar(draft, place, value, dtype)
-
-    def _of_lengths(self, text: str) -> Any:
-        """The value of a host expression over lengths; None where it is no integer expression."""
-        try:
-            return evaluate_scalar(text, self.sizes)
-        except NotSymbolic:
-            return None
-
-    def _outputs(self) -> list[list[int]]:
-        """The arrays to allocate; each length is a place.
+    def _room(self, entry: Fresh) -> dict[str, int]:
+        """The lengths of an array to allocate: each is a place.
 
         Raises:
-            NotServed: one is not in C order.
+            NotServed: it is not in C order.
         """
-        draft = self.draft
-        fresh = {entry.name: entry for entry in draft.table.outputs}
-        rows = []
-        for k, generic in enumerate(draft.generic):
-            name = f"o{k}"
-            if name in draft.record_of:
-                rows.append(layout.words("OUTPUT", given=draft.record_of[name]))
-                continue
-            entry = fresh[name]
-            if entry.order is not None:
-                raise NotServed
-            codes = [self.steps.place(dim_of(length)) for length in entry.shape]
-            rows.append(output(draft, entry, generic, codes=native(draft.keep, [codes])))
-        return rows
+        if entry.order is not None:
+            raise NotServed
+        codes = [self.steps.place(dim_of(length)) for length in entry.shape]
+        return {"codes": native(self.draft.keep, [codes])}
 
     def _work(self) -> tuple[int, int]:
         """Estimated nanoseconds of all loop nests."""

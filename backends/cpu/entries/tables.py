@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, prepare
 from fuser.runtime.launch import Fresh, pack_scalars
+from fuser.runtime.symbolic import NotSymbolic, Symbolic
 
 #: Integers up to this one are the same in float64.
 EXACT_INTEGER = 1 << 53
@@ -119,44 +120,47 @@ def arrays_of(draft: Draft) -> dict[str, Any]:
     return found
 
 
-def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
-    """Run-time scalars: converted by the dispatcher, or known already from the lengths."""
+def describe_scalars(draft: Draft, sizes: Mapping[str, Any]) -> None:
+    """Run-time scalars: converted by the dispatcher, computed by Python, or told by the lengths."""
+    words: list[Any] = draft.table.words
     numbers = dict(draft.call.specialisation.scalar_leaves)
     for first, wanted in draft.table.scalars:
         for place, (text, dtype) in enumerate(wanted, first):
             if text in draft.fixed:
-                fixed_scalar(draft, place, text, dtype)
+                _constant(draft, place, draft.call.leaves[numbers[text]], dtype)
             elif text in numbers:
-                draft.scalars.append(number_scalar(draft, place, text, dtype))
-            elif SCALAR_NAME.search(text):
-                draft.scalars.append(computed_scalar(draft, place, text, dtype))
+                kind = type(draft.call.leaves[numbers[text]])
+                draft.scalars.append(_scalar(place, dtype, kind, draft.record_of[text]))
+            elif SCALAR_NAME.search(text) or (value := _of_lengths(text, sizes)) is None:
+                draft.scalars.append(_computed(draft, place, text, dtype))
+            elif isinstance(value, Symbolic):
+                words[place] = value
+                target, low, high = _target_of(dtype)
+                draft.scalars.append(
+                    layout.words(
+                        "SCALAR", place=place, source=layout.FROM_LENGTH, target=target,
+                        low=low, high=high,
+                    )
+                )  # fmt: skip
             else:
-                constant_scalar(draft, place, evaluate_scalar(text, sizes), dtype)
+                _constant(draft, place, value, dtype)
 
 
-def constant_scalar(draft: Draft, place: int, value: Any, dtype: np.dtype[Any]) -> None:
+def _of_lengths(text: str, sizes: Mapping[str, Any]) -> Any:
+    """The value of a host expression over lengths; None where it is no integer expression."""
+    try:
+        return evaluate_scalar(text, sizes)
+    except NotSymbolic:
+        return None
+
+
+def _constant(draft: Draft, place: int, value: Any, dtype: np.dtype[Any]) -> None:
     """Put a number that is always the same into the template."""
     packed = pack_scalars([("s0", dtype)], {"s0": value})
     draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
 
 
-def fixed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> None:
-    """Put a scalar that is always the same into the template."""
-    value = draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]]
-    constant_scalar(draft, place, value, dtype)
-
-
-def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
-    """A Python number's way into the template.
-
-    Raises:
-        NotServed: a conversion that is left to Python.
-    """
-    kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
-    return _scalar(place, dtype, kind, draft.record_of[text])
-
-
-def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
+def _computed(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
     """An expression's way into the template: Python computes it at each call.
 
     Raises:
@@ -173,7 +177,7 @@ def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -
 def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
     """A Python number's way into the template."""
     kinds = {float: layout.FROM_FLOAT, int: layout.FROM_INT, bool: layout.FROM_BOOL}
-    target, low, high = target_of(dtype)
+    target, low, high = _target_of(dtype)
     if (kind is float and target == layout.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
         raise NotServed
     return layout.words(
@@ -181,7 +185,7 @@ def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[i
     )  # fmt: skip
 
 
-def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
+def _target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
     """How a scalar of a dtype is stored, and the least and largest integer that it takes.
 
     Raises:
@@ -338,10 +342,28 @@ def _check_ranges(draft: Draft) -> None:
         draft.table.words.append(0)
 
 
-def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
-    """A row for an array to allocate."""
-    draft.keep.append(entry.dtype)
-    return layout.words(
-        "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1, generic=int(generic),
-        **row,
-    )  # fmt: skip
+def describe_outputs(
+    draft: Draft, room: Callable[[Fresh], dict[str, int]]
+) -> list[list[int]]:
+    """The arrays to allocate, or to take from arguments.
+
+    Args:
+        draft: the table.
+        room: what tells the lengths and strides of a new one.
+    """
+    fresh = {entry.name: entry for entry in draft.table.outputs}
+    rows = []
+    for k, generic in enumerate(draft.generic):
+        name = f"o{k}"
+        if name in draft.record_of:
+            rows.append(layout.words("OUTPUT", given=draft.record_of[name]))
+            continue
+        entry = fresh[name]
+        draft.keep.append(entry.dtype)
+        rows.append(
+            layout.words(
+                "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1,
+                generic=int(generic), **room(entry),
+            )
+        )  # fmt: skip
+    return rows
