@@ -6,6 +6,7 @@ import ast
 import contextlib
 import doctest
 import io
+import json
 import re
 from pathlib import Path
 
@@ -115,6 +116,19 @@ def test_the_reference_is_complete() -> None:
         assert "```py" in own or "No example: " in own, code
     for name in cli.main.commands:
         assert cli.main.commands[name].help, name
+
+
+def test_the_fields_of_a_record_are_those_of_its_schema() -> None:
+    """The table of the page has each; the schemas are included as they stand."""
+    text = (DOCS / "reference" / "formats.md").read_text(encoding="utf-8")
+    table = text.partition("| field | what it is |")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() if "`" in row
+             for name in re.findall(r"`(\w+)`", row.split("|")[1])]  # fmt: skip
+    schema = json.loads((ROOT / "reports" / "record.schema.json").read_text(encoding="utf-8"))
+    assert sorted(named) == sorted(schema["properties"])
+    included = re.findall(r'--8<-- "([^"]+)"', text)
+    assert len(included) == 2
+    assert all((ROOT / each).exists() for each in included)
 
 
 def test_the_gallery_is_made_of_its_record() -> None:
