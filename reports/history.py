@@ -1,15 +1,13 @@
 """Rows over many saved runs: what changed, by how much, and at which commit.
 
 A row's speed-up (eager NumPy over the row, in the same processes) is taken from each run of one
-machine, in the order of time. Where its level changes is found by PELT, with a penalty that grows
-with the noise between neighbouring runs; each change is dated to the commit of the first run after
-it. Runs of different machines are never compared.
+machine, in the order of time. Where its level changes is found by optimal partitioning, with a
+penalty that grows with the noise between neighbouring runs; each change is dated to the commit of
+the first run after it. Runs of different machines are never compared.
 
-Sources:
-    Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational
-    cost", Journal of the American Statistical Association 107, 2012, pp. 1590-1598.
-    Truong, Oudre and Vayatis, "Selective review of offline change point detection methods", Signal
-    Processing 167, 2020: the implementation, `ruptures`.
+Source:
+    Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE Signal
+    Processing Letters 12, 2005, pp. 105-108.
 """
 
 import math
@@ -20,11 +18,13 @@ from itertools import pairwise
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 
 from fuser.reports.analysis import analyse
 from fuser.reports.record import Machine, Record
 from fuser.reports.statistics import geometric_mean
 
+Vector = npt.NDArray[np.float64]
 LEAST_RUNS = 4
 """Of fewer runs nobody can tell a step from noise."""
 LEAST_CHANGE = 0.05
@@ -148,18 +148,37 @@ def steps_of(speedups: Sequence[float]) -> list[Step]:
     """
     if len(speedups) < LEAST_RUNS:
         return []
-    from ruptures import Pelt
-
     logs = np.log(np.asarray(speedups, dtype=np.float64))
     penalty = PENALTY * noise_log(logs.tolist()) ** 2 * math.log(len(logs))
-    places = Pelt(model="l2", min_size=1, jump=1).fit(logs).predict(pen=penalty)
-    bounds = [0, *places]
-    levels = [geometric_mean(speedups[a:b]) for a, b in pairwise(bounds)]
+    places = _ends_of_levels(logs, penalty)
+    levels = [geometric_mean(speedups[a:b]) for a, b in pairwise([0, *places])]
     return [
         Step(place, before, after)
         for place, before, after in zip(places, levels, levels[1:], strict=False)
         if abs(math.log(after / before)) > math.log1p(LEAST_CHANGE)
     ]
+
+
+def _ends_of_levels(values: Vector, penalty: float) -> list[int]:
+    """Divide values into levels: the fewest squares around their means, and a penalty for each.
+
+    Returns:
+        Where each level ends, in order; the last is the number of values.
+    """
+    counts = np.arange(len(values) + 1)
+    sums, squares = (np.cumsum([0.0, *each]) for each in (values, values * values))
+    least = np.zeros(1)  # of the first k values
+    begins = [0]  # of the last level of the first k values
+    for end in counts[1:]:
+        level = sums[end] - sums[:end]
+        spread = squares[end] - squares[:end] - level * level / (end - counts[:end])
+        total = least + spread + penalty
+        begins.append(int(np.argmin(total)))
+        least = np.append(least, total[begins[-1]])
+    ends = [len(values)]
+    while begins[ends[0]]:
+        ends.insert(0, begins[ends[0]])
+    return ends
 
 
 def noise_log(logs: Sequence[float]) -> float:
