@@ -23,6 +23,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from fuser.base.host_expressions import evaluate_scalar
+from fuser.base.records import changed
 from fuser.dask.combining import Combine, Partial
 from fuser.dask.kernels import ChunkGraph
 from fuser.dask.labels import AxisLabels, Label, refusal
@@ -267,6 +268,10 @@ class Blocks:
                 partials.append(Partial("place", place, wide, place + 1, node.op.greatest))
             elif id(before) in slots and before is not node:
                 partials.append(Partial(kind, place, wide, slots[id(before)]))
+                if kind == "squares":
+                    inner = node.args[0].args[0]
+                    partials[-1] = changed(partials[-1], rest=len(outputs))
+                    outputs.append(make(node.op.name, inner, payload=node.payload))
                 local.append(before)
             else:
                 partials.append(Partial(node.op.combine, place, wide))

@@ -6,7 +6,10 @@ a sum of squares after the mean (variances). There each chunk takes its own grea
 its own mean, and what that changes is made up for when results of chunks meet:
 
     sum(exp(x - m)) = sum over chunks of exp(m_c - m) * sum(exp(x - m_c))
-    sum((x - u)**2) = sum over chunks of sum((x - u_c)**2) + n_c * (u_c - u)**2
+    sum((x - u)**2) = sum over chunks of sum((x - u_c)**2) + 2 * d_c * r_c + n_c * d_c**2
+
+with d_c = u_c - u and r_c = sum(x - u_c), what rounding leaves of the mean: without it, variances
+of values far from zero would lose as many digits as the distance has.
 
 Source:
     Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867, 2018.
@@ -34,6 +37,7 @@ class Partial:
         slot: which of a chunk's results is its own.
         beside: the slot of the extreme elements, or of what the chunk's own values are around.
         greatest: of positions: of the greatest elements.
+        rest: of squares: the slot of the sum of what is squared.
         dtype: of the result.
     """
 
@@ -42,6 +46,7 @@ class Partial:
     dtype: str
     beside: int = -1
     greatest: bool = False
+    rest: int = -1
 
 
 class Combine:
@@ -114,7 +119,9 @@ class Combine:
             sums = slots[each.beside]
             number = np.reshape(np.asarray(counts, own.dtype), (-1, *[1] * (own.ndim - 1)))
             mean = np.add.reduce(sums) / own.dtype.type(sum(counts))
-            joined[each.slot] = np.add.reduce(own + number * np.square(sums / number - mean))
+            apart, rest = sums / number - mean, slots[each.rest]
+            joined[each.slot] = np.add.reduce(own + apart * (2 * rest + number * apart))
+            joined[each.rest] = np.add.reduce(rest + number * apart)
         else:
             joined[each.slot] = getattr(np, each.kind).reduce(own, axis=0)
 

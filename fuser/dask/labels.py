@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from fuser.base.errors import Unsupported
 from fuser.ir.graph import Graph, Node
 
@@ -185,5 +187,7 @@ def refusal(graph: Graph, node: Node, found: str) -> Unsupported:
         node: an operation in it.
         found: what was found of it.
     """
-    name = getattr(node.payload, "short_name", None) or f"np.{node.op.name}"
+    own = node.op.name
+    known = f"np.{own}" if hasattr(np, own) else own.replace("_", " ")
+    name = getattr(node.payload, "short_name", None) or known
     return Unsupported("lazy-array", str(name), found, graph.line_of(node))

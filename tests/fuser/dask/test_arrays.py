@@ -112,6 +112,15 @@ def test_special_values(name: str, special: float) -> None:
             compare(function, values, (7, 11))
 
 
+@pytest.mark.parametrize("name", ["var", "var of all"])
+@pytest.mark.parametrize(("dtype", "away", "rtol"), [("f8", 1e8, 1e-13), ("f4", 1e3, 2e-5)])
+def test_variances_far_from_zero(name: str, dtype: str, away: float, rtol: float) -> None:
+    """Chunks whose means differ, all far from zero: as exact as NumPy's two passes."""
+    values = (X * 8 + away).round(1 if dtype == "f8" else 3).astype(dtype)
+    with np.errstate(all="ignore"):
+        compare(BY_CHUNKS[name], values, (7, 11), rtol=rtol)
+
+
 def test_positions_are_the_first() -> None:
     """Of equal elements in several chunks."""
     values = np.zeros((20, 30))
@@ -253,6 +262,7 @@ def test_explain_shows_kernels_and_what_dask_does() -> None:
     assert 0 < text.index("a tree joins") < text.index("Dask's own operation: concatenate{0}")
     assert shown.fallbacks == []
     refused = fuser.fuse(lambda x: x.cumsum(0) * 2).explain(x)
+    assert refused.fallbacks[0].operation == "running sum"
     assert [reason.code for reason in refused.fallbacks] == ["lazy-array"]
 
 
