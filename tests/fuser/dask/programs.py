@@ -57,9 +57,9 @@ PROGRAMS = {
     "pad": lambda x: da.pad(x * 2 + 1, 1) * 2 + 1,
     "a delayed argument": lambda x: da.map_blocks(
         np.add, x * 2 + 1, dask.delayed(np.float64)(3.0), dtype="float64") * 2 + 1,
-    "weights": lambda x: da.quantile(
-        x * 2 + 1, 0.5, axis=1, method="inverted_cdf",
-        weights=da.from_array(WEIGHTS + 0.1, chunks=20)),
+    "an array as a keyword": lambda x: da.map_blocks(
+        np.average, x.rechunk((25, 50)) * 2 + 1, axis=1, weights=da.from_array(WEIGHTS, chunks=20),
+        drop_axis=1, dtype="float64", meta=np.empty(0)) * 2 + 1,
     "median": lambda x: da.median(x * 2 + 1, axis=0),
     "masked": lambda x: da.ma.masked_greater(x * 2 + 1, 1.5) * 2 + 1,
     "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,
