@@ -39,10 +39,19 @@ class Prepared:
     The block is: the address of a flag where there is one, scratch memory and the number of the
     launch where several may follow each other, addresses of operands, what `lay_out` packed,
     scalars.
+
+    Attributes:
+        function: the kernel.
+        sizes: blocks, threads of a block, bytes of shared memory.
+        template: the block without addresses and scalars.
+        heads: how many words come first, those before the operands' addresses and these.
+        scalars_at: where the scalars begin, in bytes.
+        phase_at: where the launch's number is.
+        phases: numbers of the launches after the first.
     """
 
-    __slots__ = ("_block", "_free", "_function", "_grid", "_pack", "_phase", "_phases", "_scalars",
-                 "_shared", "_template")  # fmt: skip
+    __slots__ = ("_free", "_pack", "function", "heads", "phase_at", "phases", "scalars_at", "sizes",
+                 "template")  # fmt: skip
 
     def __init__(
         self, function: Function, sizes: tuple[int, int, int], heads: int, operands: int,
@@ -59,12 +68,11 @@ class Prepared:
             scalars: words of scalars at the end.
             phases: launches, one after another.
         """
-        self._function = function
-        self._grid, self._block, self._shared = sizes
-        self._pack = struct.Struct(f"={heads + operands}q").pack_into
-        self._template = bytes(8 * (heads + operands)) + rest + bytes(8 * scalars)
-        self._scalars = len(self._template) - 8 * scalars
-        self._phase, self._phases = 8 * (heads - 1), range(1, phases)
+        self.function, self.sizes, self.heads = function, sizes, heads + operands
+        self._pack = struct.Struct(f"={self.heads}q").pack_into
+        self.template = bytes(8 * self.heads) + rest + bytes(8 * scalars)
+        self.scalars_at = len(self.template) - 8 * scalars
+        self.phase_at, self.phases = 8 * (heads - 1), range(1, phases)
         self._free: list[Arguments] = []
 
     def enqueue(self, stream: int, words: list[int], scalars: bytes) -> None:
@@ -78,16 +86,17 @@ class Prepared:
         try:
             arguments = self._free.pop()
         except IndexError:
-            arguments = Arguments(self._template)
+            arguments = Arguments(self.template)
         memory = arguments.memory
         self._pack(memory, 0, *words)
         if scalars:
-            ctypes.memmove(arguments.address + self._scalars, scalars, len(scalars))
-        self._function(self._grid, self._block, self._shared, stream, arguments)
-        for phase in self._phases:
-            _WORD.pack_into(memory, self._phase, phase)
-            self._function(self._grid, self._block, self._shared, stream, arguments)
+            ctypes.memmove(arguments.address + self.scalars_at, scalars, len(scalars))
+        self.function(*self.sizes, stream, arguments)
+        for phase in self.phases:
+            WORD.pack_into(memory, self.phase_at, phase)
+            self.function(*self.sizes, stream, arguments)
         self._free.append(arguments)
 
 
-_WORD = struct.Struct("=Q")
+#: One word of a block.
+WORD = struct.Struct("=Q")

@@ -57,6 +57,18 @@ class CudaDevice:
 
         return stream != 0 and bool(runtime.streamIsCapturing(stream))
 
+    def calls(self) -> dict[str, Any]:
+        """What a generated line calls, by the names that it has for them."""
+        import cupy
+        from cupy.cuda import driver, runtime
+
+        return {
+            "current": runtime.getDevice, "stream_of": cupy.cuda.get_current_stream,
+            "alloc": cupy.cuda.alloc, "is_capturing": runtime.streamIsCapturing,
+            "captured": self._captured.append, "launch": driver.launchKernel,
+            "again": in_new_context,
+        }  # fmt: skip
+
     def capability(self) -> str:
         """The current device's compute capability, such as "90"."""
         import cupy
@@ -116,8 +128,9 @@ class CudaDevice:
 
     def forget_captured(self) -> int:
         """Give back what captured graphs work in, which must not run again; bytes of it."""
-        kept, self._captured = self._captured, []
-        return sum(int(memory.mem.size) for memory in kept)
+        size = sum(int(memory.mem.size) for memory in self._captured)
+        self._captured.clear()
+        return size
 
     def hold(self, arrays: Sequence[Any]) -> None:
         """Keep arrays whose memory is another library's until what is enqueued has run.
@@ -188,12 +201,17 @@ def _in_context(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except RuntimeError:
-        from cupy.cuda import driver, runtime
+        return in_new_context(function, *arguments)
 
-        if driver.ctxGetCurrent():
-            raise
-        runtime.memGetInfo()  # as CuPy itself makes one
-        return function(*arguments)
+
+def in_new_context(function: Callable[..., Any], *arguments: Any) -> Any:
+    """While an error of the driver is handled: call again with a context, or raise the error."""
+    from cupy.cuda import driver, runtime
+
+    if driver.ctxGetCurrent():
+        raise
+    runtime.memGetInfo()  # as CuPy itself makes one
+    return function(*arguments)
 
 
 #: Calls whose adopted arrays are kept at most: beyond, the oldest is waited for.

@@ -33,7 +33,7 @@ class Sequence(Steps):
         self._backend = launch.backend
         self._device = launch.backend.device  # type: ignore[attr-defined]
         self._number = self._device.number()
-        empty = launch.backend.empty
+        empty = launch.backend.array_module.ndarray
         self.made = [
             (e.name, partial(empty, e.shape, e.dtype) if e.order is None
              else partial(e.make, launch.backend))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fuser.ir.specs import is_counted
@@ -16,6 +17,7 @@ class Step:
 
     Attributes:
         operands: names, None for what has no memory, and byte offsets.
+        prepared: its launches, with everything written down but addresses and scalars.
         enqueue: launches with addresses and scalars; what comes before operands among these is
             the flag's where there is one, then `scratch` bytes of memory and 0 where it reduces.
         scalars: (host expression, dtype) pairs.
@@ -24,7 +26,7 @@ class Step:
         flagged: whether it may note a value for which NumPy raises.
     """
 
-    __slots__ = ("enqueue", "flag", "flagged", "operands", "scalars", "scratch")
+    __slots__ = ("enqueue", "flag", "flagged", "operands", "prepared", "scalars", "scratch")
 
     def __init__(self, kernel: Any, number: int, section: Any, taken: int) -> None:
         """Prepare the launch.
@@ -43,9 +45,10 @@ class Step:
         self.flagged: bool = kernel.flags(number)
         self.flag: Callable[[], Any] = lambda: kernel.flag(number)
         self.scratch: int | None = taken if kernel.reduces(number) else None
-        self.enqueue = kernel.prepare(
+        self.prepared = kernel.prepare(
             number, len(section.operands), section.rest, len(section.scalars), section.extent
-        ).enqueue
+        )
+        self.enqueue = self.prepared.enqueue
 
 
 class Steps:
@@ -59,7 +62,7 @@ class Steps:
     """
 
     steps: list[Step]
-    made: list[tuple[str, Callable[[], Any]]]
+    made: list[tuple[str, partial[Any]]]
     rooms: dict[str, int]
     scratch_bytes: int
 

@@ -1,24 +1,27 @@
 """A known call as one Python function, for arguments of known kinds, shapes and strides.
 
-It compares the arguments with those that it was made for, allocates results, and launches: nothing
-is looked up in between. What it does not know it leaves to the longer ways.
+It compares the arguments with those that it was made for, allocates results, writes the kernels'
+arguments in place and calls the driver: nothing is looked up in between. What it does not know it
+leaves to the longer ways.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser.backends.gpu.arguments import WORD, Arguments, Prepared
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
 from fuser.runtime.launch import FORMATS, pack_scalars
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
-    from fuser.backends.gpu.step import Steps
+    from fuser.backends.gpu.step import Step, Steps
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
@@ -54,8 +57,7 @@ def write(
     """
     if not wanted or any(step.flagged for step in sequence.steps):
         return None
-    known: dict[str, Any] = {"MISSED": missed, "current": device.number,
-                             "stream_of": device.stream}  # fmt: skip
+    known: dict[str, Any] = {"MISSED": missed}
     lines: list[str] = []
     places: dict[str | None, str] = {None: "0"}
     made: list[str] = []
@@ -77,11 +79,14 @@ def write(
     for name, (place, value) in numbers.items():
         kind = _known(known, f"{name}_kind", type(value))
         lines += [f"{name} = args[{place}]", f"if type({name}) is not {kind}: return MISSED"]
+    known |= device.calls()
+    packed: list[str] = []
     for number, step in enumerate(sequence.steps):
-        packed = _packed(step.scalars, numbers, sizes, known, number)
-        if packed is None:
+        found = _scalars(step, numbers, sizes, known, number)
+        if found is None:
             return None
-        lines += packed
+        lines += found[0]
+        packed += found[1]
     lines.append(f"if current() != {here}: return MISSED")
     for name, (_, array) in (*arrays.items(), *given.items()):
         if isinstance(array, np.generic):
@@ -93,27 +98,68 @@ def write(
         for other, (_, array) in arrays.items():
             if not isinstance(array, np.generic):
                 lines.append(_apart(name, target, other, array))
-    lines += made
+    lines += [*_blocks(sequence.steps, known), *packed, *made]
     for name, make in sequence.made:
         places[name] = f"{name}_at"
         if name not in given:
-            maker = _known(known, f"{name}_make", make)
-            lines += [f"{name} = {maker}()", f"{name}_at = {name}.data.ptr"]
-    lines.append(f"stream = stream_of({here})")
-    if sequence.scratch_bytes:
-        known["scratch_of"] = device.scratch
-        lines.append(f"scratch, kept = scratch_of({sequence.scratch_bytes}, stream)")
+            lines += [f"{name} = {_made(name, make, known)}", f"{name}_at = {name}.data.ptr"]
+    lines.append(f"stream = stream_of({here}).ptr")
+    if sequence.scratch_bytes:  # as `CudaDevice.scratch`
+        lines += [
+            f"kept = alloc({sequence.scratch_bytes})",
+            "if stream and is_capturing(stream): captured(kept)",
+            "scratch = kept.ptr",
+        ]
         places |= {name: f"scratch + {offset}" for name, offset in sequence.rooms.items()}
     for number, step in enumerate(sequence.steps):
         words = [f"{places[name]} + {offset}" if offset else places[name]
                  for name, offset in step.operands]  # fmt: skip
         if step.scratch is not None:
             words = [f"scratch + {step.scratch}" if sequence.scratch_bytes else "0", "0", *words]
-        enqueue = _known(known, f"enqueue_{number}", step.enqueue)
-        scalars = f"packed_{number}" if step.scalars else "b''"
-        lines.append(f"{enqueue}(stream, [{', '.join(words)}], {scalars})")
-    lines.append(f"return ({', '.join(wanted)},)")
+        lines += _enqueued(step.prepared, number, words, known)
+    lines += ["free.append(blocks)", f"return ({', '.join(wanted)},)"]
     return define("straight_call", ["args"], lines, known)
+
+
+def _blocks(steps: Sequence[Step], known: dict[str, Any]) -> list[str]:
+    """Take memory for the kernels' arguments: calls that threads make at once have their own."""
+    templates = [step.prepared.template for step in steps]
+
+    def fresh() -> tuple[Any, ...]:
+        made = [Arguments(template) for template in templates]
+        return (*[m.memory for m in made], *[m.list_address for m in made], made)
+
+    known |= {"free": [], "fresh": fresh}
+    names = [f"{name}_{k}" for name in ("block", "list") for k in range(len(steps))]
+    return [
+        "try: blocks = free.pop()",
+        "except IndexError: blocks = fresh()",
+        f"{', '.join(names)}, _ = blocks",
+    ]
+
+
+def _made(name: str, make: partial[Any], known: dict[str, Any]) -> str:
+    """How an array is made."""
+    if make.keywords:
+        return f"{_known(known, f'{name}_make', make)}()"
+    given = [_known(known, f"{name}_given{k}", value) for k, value in enumerate(make.args)]
+    return f"{_known(known, f'{name}_make', make.func)}({', '.join(given)})"
+
+
+def _enqueued(
+    prepared: Prepared, number: int, words: Sequence[str], known: dict[str, Any]
+) -> list[str]:
+    """Write a loop nest's addresses and call the driver, once for each of its launches."""
+    pack = _known(known, f"pack_{number}", struct.Struct(f"={prepared.heads}q").pack_into)
+    handle = prepared.function.handle  # type: ignore[attr-defined]
+    grid, threads, shared = prepared.sizes
+    asked = f"{handle}, {grid}, 1, 1, {threads}, 1, 1, {shared}, stream, list_{number}, 0"
+    launch = [f"try: launch({asked})", f"except RuntimeError: again(launch, {asked})"]
+    lines = [f"{pack}(block_{number}, 0, {', '.join(words)})", *launch]
+    for phase in prepared.phases:
+        known["pack_word"] = WORD.pack_into
+        lines += [f"pack_word(block_{number}, {prepared.phase_at}, {phase})", *launch]
+    return lines
 
 
 def _known(known: dict[str, Any], name: str, value: Any) -> str:
@@ -153,22 +199,24 @@ def _reach(array: Any) -> tuple[int, int]:
     return lowest, sum(step for step in steps if step > 0) + array.itemsize
 
 
-def _packed(
-    scalars: Sequence[tuple[str, np.dtype[Any]]],
+def _scalars(
+    step: Step,
     numbers: Mapping[str, tuple[int, Any]],
     sizes: Mapping[str, int],
     known: dict[str, Any],
     number: int,
-) -> list[str] | None:
-    """Pack the scalars of a loop nest: arguments as they are, and what lengths tell.
+) -> tuple[list[str], list[str]] | None:
+    """Check a loop nest's scalars, and write them: arguments as they are, what lengths tell.
 
     None for other expressions, and for numbers that a dtype takes in another way than Python.
     """
-    lines, parts = [], []
-    for place, (text, dtype) in enumerate(scalars):
+    lines, packed = [], []
+    for place, (text, dtype) in enumerate(step.scalars):
+        at = step.prepared.scalars_at + 8 * place
         name = f"scalar_{number}_{place}"
         if scalar_symbols(text) <= sizes.keys():
-            parts.append(_known(known, name, pack_scalars([(text, dtype)], sizes)))
+            word = _known(known, name, pack_scalars([(text, dtype)], sizes))
+            packed.append(f"block_{number}[{at}:{at + 8}] = {word}")
             continue
         if text not in numbers or dtype.name not in FORMATS:
             return None
@@ -177,13 +225,12 @@ def _packed(
             if kind is not int or dtype.kind != "f":
                 return None
             lines.append(f"if not -{_EXACT} <= {text} <= {_EXACT}: return MISSED")
-        pack = _known(known, name, struct.Struct(FORMATS[dtype.name]).pack)
-        parts.append(f"{pack}({text})")
-    if not parts:
-        return []
+        pack = _known(known, name, struct.Struct(FORMATS[dtype.name]).pack_into)
+        packed.append(f"{pack}(block_{number}, {at}, {text})")
+    if not packed:
+        return [], []
     known["Refused"] = (OverflowError, struct.error)
-    return [
-        *lines,
-        f"try: packed_{number} = {' + '.join(parts)}",
+    return lines, [
+        f"try: {'; '.join(packed)}",
         "except Refused: return MISSED",
     ]
