@@ -57,6 +57,8 @@ def workloads() -> Iterator[tuple[str, Callable[..., Any], int, tuple[Any, ...],
     yield "axpy", lambda x, y: axpy(np, x, y), 0, (flat, flat), []
     yield "gelu", lambda x: gelu(np, x), 0, (flat,), []
     yield "total", lambda x: total(np, x), 0, (flat,), []
+    for hidden in (1003, 50_257):  # most rows begin between vectors
+        yield "softmax", lambda x: softmax(np, x), hidden, (table,), [1, 1]
     for hidden in HIDDEN:
         yield "softmax", lambda x: softmax(np, x), hidden, (table,), [1, 1]
         yield "layer_norm", layer_norm, hidden, (table, row, row), [1, 0, 0, 1]
@@ -105,6 +107,19 @@ def _under_way(nest: LoopNest, plan: geometry.LaunchPlan) -> int:
     return loaded * (plan.variant.held or stages.unroll(0))
 
 
+def _moved(nest: LoopNest, plan: geometry.LaunchPlan, along: list[int]) -> int:
+    """Bytes that cross the device's memory for each element; each launch reads rows again."""
+    there = [bool(step) for step in along] or [d.access != INVARIANT for d in nest.operands]
+    sizes = [cxx.itemsize(d.dtype) * kept for d, kept in zip(nest.operands, there, strict=True)]
+    loads = len(nest.loads)
+    return sum(sizes[:loads]) * plan.phases + sum(sizes[loads:])
+
+
+def share(under_way: int, machine: str) -> float:
+    """What Little's law predicts of the memory's speed, by what is under way alone."""
+    return min(1.0, under_way / (SPEEDS[machine] * LATENCY_S / MULTIPROCESSORS))
+
+
 def _fitting(
     library: str, text: str, known: dict[Variant, tuple[int, int, int]], variant: Variant,
     block: int, shared: int,
@@ -146,7 +161,7 @@ def rows() -> Iterator[dict[str, Any]]:
             "blocks": plan.grid, "threads": plan.block, "launches": plan.phases,
             "registers": registers, "stack": stack, "shared": plan.shared,
             "instructions": instructions, "resident": there,
-            "under_way": there * _under_way(nest, plan),
+            "under_way": there * _under_way(nest, plan), "moved": _moved(nest, plan, along),
         }  # fmt: skip
 
 
@@ -158,10 +173,12 @@ float32 elements on {multiprocessors} multiprocessors, machine code for sm_90 by
 the memory's full speed, a multiprocessor must have {need} under way
 (speed times {latency:.0f} ns); half of that where as much is written. Instructions are those of the
 whole kernel, paths for odd addresses and divisions of subnormal numbers among them: fewer run.
+Bytes an element are those that cross the memory. The share of an H200's speed is a prediction by
+what is under way alone: nothing here was measured.
 
 | workload | row | strategy | kernel | launches | blocks x threads | registers | stack | \
-shared, bytes | instructions | threads at once | KiB under way |
-|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"""
+shared, bytes | instructions | threads at once | KiB under way | bytes an element | predicted share |
+|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 
 def table(found: list[dict[str, Any]]) -> str:
@@ -174,7 +191,8 @@ def table(found: list[dict[str, Any]]) -> str:
             f"| {each['workload']} | {each['row'] or ''} | {each['strategy']} | {each['kernel']} | "
             f"{each['launches']} | {each['blocks']} x {each['threads']} | {each['registers']} | "
             f"{each['stack']} | {each['shared']} | {each['instructions']} | {each['resident']} | "
-            f"{each['under_way'] / 1024:.0f} |"
+            f"{each['under_way'] / 1024:.0f} | {each['moved']} | "
+            f"{share(each['under_way'], 'H200'):.0%} |"
         )
     return "\n".join(lines) + "\n"
 

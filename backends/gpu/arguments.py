@@ -36,8 +36,8 @@ Function = Callable[[int, int, int, int, Arguments], None]
 class Prepared:
     """One loop nest's launches with everything written down but addresses and scalars.
 
-    The block is: the address of a flag where there is one, scratch memory and the number of the
-    launch where several may follow each other, addresses of operands, what `lay_out` packed,
+    The block is: the address of a flag where there is one; scratch memory, counters and the number
+    of the launch where several may follow each other; addresses of operands, what `lay_out` packed,
     scalars.
 
     Attributes:

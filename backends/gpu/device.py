@@ -6,6 +6,7 @@ on the host.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ class CudaDevice:
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._captured: list[Any] = []
+        self._zeros = threading.local()
         self._adopted: list[tuple[Any, Sequence[Any]]] = []
         self._current: Callable[[], int] | None = None
         self._current_stream: Callable[[int], Any] | None = None
@@ -125,6 +127,28 @@ class CudaDevice:
         if self.is_capturing(stream):
             self._captured.append(memory)
         return int(memory.ptr), memory
+
+    def counters(self, count: int, stream: int, number: int) -> int:
+        """The address of zeros, in which a launch counts its blocks; kernels leave zeros behind.
+
+        Kernels of one stream and thread run one after another, and take the same ones. (A thread's
+        own default stream has the number of any other's.) A graph that is captured has its own, and
+        zeroes them itself.
+        """
+        capturing = self.is_capturing(stream)
+        found = self._zeros.__dict__.get((number, stream))
+        if found is not None and found[0] >= count and not capturing:
+            return int(found[1])
+        import cupy
+
+        known = max(count, 1024)
+        memory = cupy.cuda.alloc(4 * known)
+        memory.memset_async(0, 4 * known)
+        if capturing:
+            self._captured.append(memory)
+        else:
+            self._zeros.__dict__[number, stream] = known, memory.ptr, memory
+        return int(memory.ptr)
 
     def forget_captured(self) -> int:
         """Give back what captured graphs work in, which must not run again; bytes of it."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.emit_held import HELD_DEFAULTS, Held
 from fuser.backends.gpu.emit_long import long_text
-from fuser.backends.gpu.emit_reduction import Reduction
+from fuser.backends.gpu.emit_reduction import ROWS_DEFAULTS, Reduction
 from fuser.backends.gpu.geometry import BLOCK, unroll
 from fuser.backends.gpu.helpers import used_helpers
 from fuser.backends.gpu.long_rows import long_rows
@@ -48,7 +48,8 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
         for place, nest in enumerate(nests)
         for variant in variants_of(nest)
     ]
-    shared = [_POOL] if any(nest.strategy != "map" for nest in nests) else []
+    reduces = any(nest.strategy != "map" for nest in nests)
+    shared = [_POOL, ROWS_DEFAULTS] if reduces else []
     if any("HELD_VECTORS" in entry for entry in entries):
         shared.append(HELD_DEFAULTS)
     parts = [f"// {name}", _PROLOGUE, *shared, *used_helpers(sections), *sections, *entries]

@@ -1,15 +1,15 @@
 """Rows whose threads hold their share of them in registers, from one pass to the next.
 
 Everything is read once and unrolled, and what a pass has computed of an element the next one
-need not compute again. These kernels are for rows of whole vectors. Of a longer row, what follows
-the held vectors (TAIL) is kept in shared memory, as far as that reaches, and read again beyond.
+need not compute again. Of a longer row, what follows the held vectors (TAIL) is kept in shared
+memory, as far as that reaches, and read again beyond.
 """
 
 from __future__ import annotations
 
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.emit_reduction import Reduction
-from fuser.backends.gpu.reduction_loops import places, row_head
+from fuser.backends.gpu.reduction_loops import places
 
 #: What compilations say; where all variants are compiled at once, some size.
 HELD_DEFAULTS = """\
@@ -28,7 +28,7 @@ class Held(Reduction):
         body = [
             "const Index length = (Index)a.length, chunks = 1;",
             "constexpr bool SPLIT = false;",
-            *self.facts(self._steps()),
+            *self._facts(),
             *self.leaves(),
             *self._loop(),
         ]
@@ -43,6 +43,7 @@ class Held(Reduction):
         """The loop over rows."""
         body = [*places(self.outer), *self._bases(), *self._results(0, loads=True)]
         body += ["const Index tail = begin + HELD * team;", "int left[HELD];"]
+        body += [*self._over(), f"    {self._counted_left()};", "}"]
         loads = sorted({k for s in range(self.plan.last + 1) for k in self.plan.loads_of(s)})
         body += [self._lanes(f"x{k}[HELD]", k) for k in loads]
         seen: set[int] = set()
@@ -51,7 +52,7 @@ class Held(Reduction):
                 body += self._held_stage(stage, seen)
             body += self._results(stage + 1)
         body += self._final_stores()
-        return [*row_head(self.width), *(f"    {line}" for line in body), "}"]
+        return [*self._row_head(), *(f"    {line}" for line in body), "}"]
 
     def _held_stage(self, stage: int, seen: set[int]) -> list[str]:
         """One pass: what is held, then the tail.
@@ -75,8 +76,7 @@ class Held(Reduction):
         self.holding = True
         inside = [line for k in fresh for line in self._held_load(k)]
         self.holding = False
-        return [*_OVER, f"    left[u] = at < end ? {self.width} : 0;",
-                *(f"    {line}" for line in inside), "}"]  # fmt: skip
+        return [*self._over(), *(f"    {line}" for line in inside), "}"]
 
     def _held_load(self, k: int) -> list[str]:
         """One vector; there is nothing beyond the row."""
@@ -90,13 +90,18 @@ class Held(Reduction):
         inside = [line for k in fresh for line in self._held_load(k)]
         inside += self._computes(stage)
         self.holding = False
-        return [*_OVER, *(f"    {line}" for line in inside), "}"]
+        return [*self._over(), *(f"    {line}" for line in inside), "}"]
+
+    def _over(self) -> list[str]:
+        """Open the loop over held vectors."""
+        return [
+            "#pragma unroll",
+            "for (int u = 0; u < HELD; ++u) {",
+            "    const Index at = begin + lane + u * team;",
+            *(f"    {line}" for line in self._within()),
+        ]
 
     # -- what is different in the code of one vector -----------------------------------------
-
-    def _left(self) -> str:
-        """Held vectors are whole or beyond the row; those of the tail are whole."""
-        return "left[u]" if self.holding else str(self.width)
 
     def _begin(self) -> str:
         return "tail"
@@ -110,10 +115,3 @@ class Held(Reduction):
 
     def _seat(self) -> str:
         return "at - tail"
-
-
-_OVER = [
-    "#pragma unroll",
-    "for (int u = 0; u < HELD; ++u) {",
-    "    const Index at = begin + lane + u * team;",
-]

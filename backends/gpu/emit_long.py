@@ -8,7 +8,7 @@ from fuser.backends.gpu import cxx
 from fuser.backends.gpu.emit_held import Held
 from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.long_rows import LongRows
-from fuser.backends.gpu.reduction_loops import places, row_head
+from fuser.backends.gpu.reduction_loops import limit, places, row_head, spread_facts
 from fuser.codegen import LoopNest
 from fuser.traffic.online_reductions import Factor, Merging
 
@@ -19,29 +19,27 @@ _SCALES = {
 
 
 def long_text(nest: LoopNest, place: int, several: bool, cut: LongRows) -> str:
-    """The functions of the three launches, and the one that chooses."""
+    """The functions of both launches, and the one that chooses."""
     states = [s.text() for s in (*cut.parts.states, *cut.sums.values()) if s.parts]
-    launches = [_Parts(nest, place, several, cut), _Merge(nest, place, several, cut)]
+    launches = [_Merge(nest, place, several, cut), _Parts(nest, place, several, cut)]
     if cut.stores:
         launches.append(_Finish(nest, place, several, cut))
     chosen = "\n".join([
         "template <class Index, class Offset, int HELD>",
         f"INLINE void long{place}(const Arguments{place}& a) {{",
         f"    if (a.phase == 0) parts{place}<Index, Offset, HELD>(a);",
-        f"    if (a.phase == 1) merge{place}<Index, Offset>(a);",
-        *([f"    if (a.phase == 2) finish{place}<Index, Offset>(a);"] if cut.stores else []),
+        *([f"    if (a.phase == 1) finish{place}<Index, Offset>(a);"] if cut.stores else []),
         "}",
     ])  # fmt: skip
     return "\n\n".join([*states, *(launch.text() for launch in launches), chosen])
 
 
-def _function(name: str, place: int, held: bool, body: list[str]) -> str:
+def _function(name: str, place: int, body: list[str], template: str = "", row: str = "") -> str:
     """A template; not every launch needs all that is known of a row."""
     body = [_KNOWN.sub(r"\1[[maybe_unused]] const ", line) for line in body]
-    more = ", int HELD" if held else ""
     return "\n".join([
-        f"template <class Index, class Offset{more}>",
-        f"INLINE void {name}{place}(const Arguments{place}& a) {{",
+        f"template <class Index, class Offset{template}>",
+        f"INLINE void {name}{place}(const Arguments{place}& a{row}) {{",
         *(f"    {line}" for line in body),
         "}",
     ])  # fmt: skip
@@ -55,7 +53,7 @@ def _top(split: bool) -> list[str]:
 
 
 class _Parts(Held):
-    """The first launch: all reductions of each part, with references of its own."""
+    """The first launch: all reductions of each part, with references of its own; then the row's."""
 
     def __init__(self, nest: LoopNest, place: int, several: bool, cut: LongRows) -> None:
         super().__init__(cut.merged.local, place, several)
@@ -63,9 +61,9 @@ class _Parts(Held):
 
     def text(self) -> str:
         """The function template."""
-        body = [*_top(True), "constexpr bool TAIL = false;", *self.facts(self._steps()),
+        body = [*_top(True), "constexpr bool TAIL = false;", *self._facts(),
                 *self.leaves(), *self._loop()]  # fmt: skip
-        return _function("parts", self.place, True, body)
+        return _function("parts", self.place, body, ", int HELD")
 
     def _final_stores(self) -> list[str]:
         """What the part leaves."""
@@ -81,6 +79,8 @@ class _Parts(Held):
             f"    char* const to = {_parts(cut)} + (word)part * {cut.part_bytes};",
             *(f"    {line}" for line in lines),
             "}",
+            "if (comes_last(a.counters + row, (unsigned int)chunks))",
+            f"    merge{self.place}<Index, Offset>(a, row);",
         ]
 
     def _finished(self, number: int, stage: int) -> str:
@@ -93,7 +93,7 @@ class _Parts(Held):
             return result
         register = cxx.REGISTER[dtype]
         if self.nest.body[number - self.first].row.adds:
-            share = f"(double)length / (double)((end - begin) * {self.width})"
+            share = f"(double)length / (double)(limit - begin * {self.width})"
             return f"({register})((double)({result}) * ({share}))"
         return f"finite_or_zero({result})"
 
@@ -129,21 +129,23 @@ class _Later(Reduction):
 
 
 class _Merge(_Later):
-    """The second launch: a block merges the parts of a row."""
+    """The first launch's end: a block merges the parts of a row."""
 
     def text(self) -> str:
         """The function template."""
         body = [
-            *_top(False), *self.facts(self._steps()), *self.leaves(),
+            *_top(False), *self._facts(), *self.leaves(),
             "const unsigned int team = blockDim.x, lane = threadIdx.x;",
+            "[[maybe_unused]] const unsigned int shift = __popc(team - 1);",
+            *spread_facts(self.width),
             f"const Index vectors = length / {self.width} + (length % {self.width} != 0);",
-            "for (Index row = blockIdx.x; row < (Index)a.rows; row += gridDim.x) {",
-            "    const Index begin = 0, end = vectors, part = 0;",
-            "    const bool active = true;",
-            *(f"    {line}" for line in self._row()),
-            "}",
+            "const Index begin = 0, end = vectors;",
+            "[[maybe_unused]] const Index part = 0;",
+            "const bool active = true;",
+            limit(self.width),
+            *self._row(),
         ]  # fmt: skip
-        return _function("merge", self.place, False, body)
+        return _function("merge", self.place, body, row=", Index row")
 
     def _row(self) -> list[str]:
         """One row: merged, or taken anew."""
@@ -289,8 +291,8 @@ class _Finish(_Later):
         for stage in range(self.plan.last):
             body += self._results(stage + 1)
         body += self._visit(self.plan.last)
-        return _function("finish", self.place, False, [
-            *_top(True), *self.facts(self._steps()), *self.leaves(), *row_head(self.width),
+        return _function("finish", self.place, [
+            *_top(True), *self._facts(), *self.leaves(), *row_head(self.width),
             *(f"    {line}" for line in body), "}",
         ])  # fmt: skip
 
@@ -299,6 +301,6 @@ class _Finish(_Later):
         return self._final(number)
 
 
-_KNOWN = re.compile(r"^(\s*)const (?=[\w ]+ (?:aligned\d+|alone\d+|v\d+|active) = )")
+_KNOWN = re.compile(r"^(\s*)const (?=[\w ]+ (?:aligned\d+|spread|alone\d+|v\d+|active) = )")
 _ENDLESS = cxx.real(float("inf"), "double")
 

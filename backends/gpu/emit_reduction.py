@@ -10,8 +10,9 @@ Operands that several stages need are kept in shared memory, as far as it reache
 read again. Each thread keeps what it itself needs, so this wants no barrier.
 
 The template's parameter SPLIT gives a second kernel, in which several blocks share a row: every
-stage is a launch of its own (`a.phase`), which leaves one state a block in `a.scratch`; later
-launches merge those in a fixed order. Results are the same in every run.
+pass over the elements is a launch of its own (`a.phase`), which leaves one state a block in
+`a.scratch`; later launches merge those in a fixed order. After the last pass, the block that comes
+last merges them (`a.counters`). Results are the same in every run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
 from fuser.backends.gpu.stages import Stages
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
+
+
+#: What compilations say of rows; where nothing is said, they may be of any kind.
+ROWS_DEFAULTS = """\
+#ifdef ODD_ROWS
+enum { ODD = ODD_ROWS };
+#else
+enum { ODD = 1 };
+#endif"""
 
 
 class Reduction(Section):
@@ -36,14 +46,14 @@ class Reduction(Section):
         self.plan = Stages(nest, place)
         self.width = self.plan.width
         self.column = self.plan.column
-        self.outer = nest.rank - 2 if self.column else nest.rank - 1
-        """Loops that neither the reduced one nor the columns are."""
+        self.outer = nest.rank - nest.reduced - self.column
+        """Loops that neither the reduced ones nor the columns are."""
 
     def text(self) -> str:
         """States, the structure of arguments and the function template."""
         body = [
             "const Index length = (Index)a.length, chunks = SPLIT ? (Index)a.chunks : 1;",
-            *self.facts(self._steps()),
+            *self._facts(),
             *self.leaves(),
             *self._loop(),
         ]
@@ -61,21 +71,50 @@ class Reduction(Section):
             "}",
         ])  # fmt: skip
 
+    @property
+    def _spreads(self) -> bool:
+        """Whether threads may share out a row's lines in two ways, see `_facts`."""
+        return not self.column and self.nest.reduced == 1
+
+    def _facts(self) -> list[str]:
+        """What a thread finds out once.
+
+        Rows that begin between vectors (ODD) are spread: a thread's elements are as many as in a
+        vector, each beside those of its neighbours, so that every access moves whole lines of
+        memory.
+        """
+        lines = self.facts(self._steps())
+        aligned = [f"aligned{k}" for k in range(len(self.operands)) if self._in_words(k)]
+        if self._spreads and aligned:
+            return [*lines, f"const bool spread = ODD && !({' && '.join(aligned)});"]
+        return [*lines, "[[maybe_unused]] constexpr bool spread = false;"]
+
+    def _in_words(self, k: int) -> bool:
+        """Whether vectors of an operand are moved as words, where they are aligned."""
+        desc = self.operands[k]
+        return desc.access == CONTIGUOUS and self.width > 1 and not desc.counted
+
+    def whole(self, k: int, left: str) -> str:
+        """Whether a vector can be moved as words."""
+        found = super().whole(k, left)
+        return f"!spread && {found}" if self._spreads and self.width > 1 else found
+
     def _steps(self) -> list[str]:
         """Loops along which a vector's address must stay aligned: all but that of neighbours."""
-        last = self.nest.rank - 1
-        along = last - 1 if self.column else last
+        along = self.outer if self.column else self.nest.rank - 1
         return [str(d) for d in range(self.nest.rank) if d != along]
 
     def _structure(self) -> list[str]:
         """The kernel's parameter; the order is that of reduction_plan.plan."""
         nest, count = self.nest, len(self.nest.loads)
         fields = ["int* flag;"] if self.flagged else []
-        fields += ["char* scratch;", "word phase;"]
+        fields += ["char* scratch;", "unsigned int* counters;", "word phase;"]
         for k in range(len(self.operands)):
             fields.append(f"const char* p{k};" if k < count else f"char* p{k};")
         fields.append("word rows, columns, length, team, chunks, chunk, kept;")
+        fields += ["word around;"] if nest.reduced > 1 and not self.column else []
         fields += [f"Divider d{d};" for d in range(1, self.outer)]
+        fields += [f"Divider e{d};" for d in range(1, nest.reduced)]
         fields += [f"long long s{k}_{d};" for k in range(len(self.operands))
                    for d in range(nest.rank)]  # fmt: skip
         fields += [
@@ -87,7 +126,7 @@ class Reduction(Section):
 
     def _loop(self) -> list[str]:
         """The loop over rows, or over tables of columns."""
-        head = column_head(self.width) if self.column else row_head(self.width)
+        head = column_head(self.width) if self.column else self._row_head()
         body = [*places(self.outer), *self._bases(), *self._results(0, loads=True)]
         for stage in range(self.plan.last + 1):
             if self.plan.is_pass(stage):
@@ -95,6 +134,10 @@ class Reduction(Section):
             body += self._results(stage + 1)
         body += self._final_stores()
         return [*head, *(f"    {line}" for line in body), "}"]
+
+    def _row_head(self) -> list[str]:
+        """Open the loop over rows."""
+        return row_head(self.width, around=self.nest.reduced > 1)
 
     def _bases(self) -> list[str]:
         """Where the row, or the vector of columns, begins in each operand."""
@@ -176,24 +219,30 @@ class Reduction(Section):
         state = self.plan.states[stage]
         visited = self._visit(stage)
         if not state.parts:
-            last = f"if (!SPLIT || a.phase == {self.plan.final}) {{"
+            last = f"if (!SPLIT || a.phase == {self.plan.last}) {{"
             return [last, *(f"    {line}" for line in visited), "}"]
         lanes = f"[{self.width}]" if self.column else ""
         lines = [f"{state.name} t{stage}{lanes};", *self._for_lanes([f"t{stage}[j].start();"]
                  if self.column else [f"t{stage}.start();"])]  # fmt: skip
         inside = [*visited, *self._combined(stage)]
         gathered = [*self._gather(stage), *self._combined(stage)]
+        finishes = ["continue;"]
+        later = ["else {", *(f"    {line}" for line in gathered), "}"]
+        if stage == self.plan.last:
+            unit = "unit" if self.column else "row"
+            begin = self._for_lanes([f"t{stage}{'[j]' * self.column}.start();"])
+            finishes = [f"if (!comes_last(a.counters + {unit}, (unsigned int)chunks)) continue;",
+                        *begin, *gathered]  # fmt: skip
+            later = []
         return [
             *lines,
             f"if (!SPLIT || a.phase == {stage}) {{",
             *(f"    {line}" for line in inside),
             "    if (SPLIT) {",
-            *(f"        {line}" for line in self._leave(stage)),
-            "        continue;",
+            *(f"        {line}" for line in [*self._leave(stage), *finishes]),
             "    }",
-            "} else {",
-            *(f"    {line}" for line in gathered),
             "}",
+            *later,
         ]
 
     def _for_lanes(self, statements: list[str]) -> list[str]:
@@ -248,30 +297,51 @@ class Reduction(Section):
         loads = self.plan.loads_of(stage)
         share, start = ("down", "mine") if self.column else ("team", "lane")
         span = f"{share} * {times}" if times > 1 else share
+        some = "some[u]" if self.column else "left[u] != 0"
         lines = [
-            f"for (Index first = {self._begin()} + {start}; first < end; first += {span}) {{",
-            f"    bool some[{times}];",
+            f"for (Index first = {self._begin()}; first < end; first += {span}) {{",
+            f"    bool some[{times}];" if self.column else f"    int left[{times}];",
         ]
-        if self._left() == "left[u]":
-            lines.append(f"    int left[{times}];")
         lines += [f"    {self._lanes(f'x{k}[{times}]', k)}" for k in loads]
         unrolled = ["    #pragma unroll", f"    for (int u = 0; u < {times}; ++u) {{"]
-        at = f"first + u * {share}" if times > 1 else "first"
+        at = f"first + {start} + u * {share}" if times > 1 else f"first + {start}"
         lines += [
             *unrolled,
             f"        const Index at = {at};",
-            "        some[u] = at < end;",
-            "        if (!some[u]) continue;",
+            *(f"        {line}" for line in self._within()),
+            f"        {'some[u] = at < end' if self.column else self._counted_left()};",
+            f"        if (!({some})) continue;",
             *(f"        {line}" for line in self._reads(stage, loads)),
             "    }",
             *unrolled,
-            "        if (!some[u]) continue;",
+            f"        if (!({some})) continue;",
             f"        const Index at = {at};",
+            *(f"        {line}" for line in self._within()),
             *(f"        {line}" for line in self._computes(stage)),
             "    }",
             "}",
         ]
         return lines
+
+    def _within(self) -> list[str]:
+        """Where a vector lies: along several reduced loops, z0 outermost; or its first element."""
+        if self.nest.reduced > 1:
+            return places(self.nest.reduced, "at", "e", "z")
+        first = f"[[maybe_unused]] const Index e = at * {self.width} - shifted;"
+        return [first] if self._spreads else []
+
+    def _along(self) -> str:
+        """The vector's number along the innermost reduced loop."""
+        return f"z{self.nest.reduced - 1}" if self.nest.reduced > 1 else "at"
+
+    def _counted_left(self) -> str:
+        """How many elements of a vector there are."""
+        whole = f"at < end ? {self.width} : 0"
+        if self._spreads:
+            return f"left[u] = ODD ? lanes_left(e, limit, lane_shift, {self.width}) : {whole}"
+        first = f"{self._along()} * {self.width}"
+        odd = f"at < end ? lanes_left({first}, length, 0, {self.width}) : 0"
+        return f"left[u] = ODD ? {odd} : {whole}"
 
     def _left(self) -> str:
         return "left" if self.column else "left[u]"
@@ -283,10 +353,6 @@ class Reduction(Section):
     def _reads(self, stage: int, loads: list[int]) -> list[str]:
         """Vectors of elements, from memory or from where they were kept."""
         lines = []
-        if self._left() == "left[u]":
-            width = self.width
-            left = f"(int)(length - at * {width})"
-            lines = [f"left[u] = length - at * {width} < {width} ? {left} : {width};"]
         for k in loads:
             load = self._load(k, f"x{k}[u]", self._address(k), self._left())
             if not self._is_seated(k, stage):  # kept once all loads are under way: `_computes`
@@ -333,33 +399,41 @@ class Reduction(Section):
     def _address(self, k: int) -> str:
         """Where a vector begins."""
         desc, last = self.operands[k], self.nest.rank - 1
+        before = "".join(f" + (Offset)z{d} * (Offset)a.s{k}_{last + 1 - self.nest.reduced + d}"
+                         for d in range(self.nest.reduced - 1))  # fmt: skip
+        at = self._along()
         if self.column:
-            return f"b{k} + (Offset)at * (Offset)a.s{k}_{last}"
+            return f"b{k}{before} + (Offset){at} * (Offset)a.s{k}_{last}"
         if desc.access == CONTIGUOUS:
             step = f"{cxx.itemsize(desc.dtype)}"
         else:
             step = f"(Offset)a.s{k}_{last}"
-        return f"b{k} + (Offset)(at * {self.width}) * {step}"
+        first = "e" if self._spreads else f"({at} * {self.width})"
+        return f"b{k}{before} + (Offset){first} * {step}"
 
     def _step(self, k: int) -> str:
         """The stride between the elements of a vector."""
-        return f"(Offset)a.s{k}_{self.outer}"
+        along = self.outer if self.column else self.nest.rank - 1
+        return f"(Offset)a.s{k}_{along}{' * apart' * self._spreads}"
 
     def _load(self, k: int, name: str, address: str, left: str) -> str:
         """Fill a vector."""
         if self.is_counted(k):
             along = self.operands[k].access == CONTIGUOUS
-            step = str(cxx.itemsize(self.operands[k].dtype)) if along else self._step(k)
+            size = f"{cxx.itemsize(self.operands[k].dtype)}{' * apart' * self._spreads}"
+            step = size if along else self._step(k)
             return self.count(k, name, address, step, left)
         last = f"{left}, {self.alone(k)}"
         if self.operands[k].access == CONTIGUOUS:
-            return f"load({name}, {address}, {self.whole(k, left)}, {last});"
+            apart = ", apart" * self._spreads
+            return f"load({name}, {address}, {self.whole(k, left)}, {last}{apart});"
         return f"gather_lanes({name}, {address}, {self._step(k)}, {last});"
 
     def _store(self, k: int, name: str, address: str, left: str) -> str:
         """Write a vector."""
         if self.operands[k].access == CONTIGUOUS:
-            return f"store({name}, {address}, {self.whole(k, left)}, {left});"
+            apart = ", apart" * self._spreads
+            return f"store({name}, {address}, {self.whole(k, left)}, {left}{apart});"
         return f"scatter_lanes({name}, {address}, {self._step(k)}, {left});"
 
     def _computes(self, stage: int) -> list[str]:
@@ -393,7 +467,7 @@ class Reduction(Section):
             elif self.column:
                 inside.append(part.feed(f"t{stage}[j]", value, "at"))
             else:
-                fed = part.feed(f"t{stage}", value, f"at * {self.width} + j")
+                fed = part.feed(f"t{stage}", value, "(long long)e + j * (long long)apart")
                 partial = self.width > 1 or self.holding
                 inside.append(f"if (j < {left}) {fed}" if partial else fed)
         for place in self.plan.stores_of(stage):
@@ -424,5 +498,7 @@ class Reduction(Section):
         if not lines:
             return []
         who = "mine == 0" if self.column else "lane == 0"
-        once = f"if (active && {who} && (!SPLIT || part == 0)) {{"
+        finished = self.plan.states[self.plan.last].parts  # by the block that came last
+        one = "" if finished else " && (!SPLIT || part == 0)"
+        once = f"if (active && {who}{one}) {{"
         return [once, *(f"    {line}" for line in lines), "}"]

@@ -27,7 +27,7 @@ class FusedKernelCUDA(Kernel):
     def __init__(
         self, name: str, text: str, nests: Sequence[LoopNest], device: CudaDevice
     ) -> None:
-        """Compile for the current device.
+        """Compile for the current device what calls will want whatever their lengths.
 
         Args:
             name: the stem of the kernels' names.
@@ -47,8 +47,9 @@ class FusedKernelCUDA(Kernel):
         self._modules: dict[tuple[int, Variant], Any] = {}
         self._functions: dict[tuple[int, int, Variant], Function] = {}
         self._lock = forks.lock()
-        for section in range(len(nests)):
-            self._function(section, Variant())
+        for section, stages in enumerate(self._stages):
+            if stages is None:  # of a reduction, lengths tell which variant is wanted
+                self._function(section, Variant())
 
     def lay_out(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
@@ -79,12 +80,14 @@ class FusedKernelCUDA(Kernel):
         """
         flag = self.flag(section)
         words = [] if flag is None else [flag[0]]
-        stream, keep = self._device.stream(self._device.number()), None
+        number = self._device.number()
+        stream, keep = self._device.stream(number), None
         if self.reduces(section):
-            scratch = 0
+            scratch = counters = 0
             if extent.scratch_bytes:
                 scratch, keep = self._device.scratch(extent.scratch_bytes, stream)
-            words += [scratch, 0]
+                counters = self._device.counters(extent.counters, stream, number)
+            words += [scratch, counters, 0]
         self.prepare(section, 0, block, 0, extent).enqueue(stream, words, b"")
         del keep
         return 0 if flag is None else flag[1]()
@@ -94,7 +97,7 @@ class FusedKernelCUDA(Kernel):
         return self._flagged[section]
 
     def reduces(self, section: int) -> bool:
-        """Whether a loop nest's arguments begin with scratch memory and the launch's number."""
+        """Whether arguments begin with scratch memory, counters and the launch's number."""
         return self._stages[section] is not None
 
     def flag(self, section: int) -> tuple[int, Callable[[], int]] | None:
@@ -126,7 +129,7 @@ class FusedKernelCUDA(Kernel):
             extent: the launch plan.
         """
         plan: geometry.LaunchPlan = extent
-        heads = self._flagged[section] + 2 * self.reduces(section)
+        heads = self._flagged[section] + 3 * self.reduces(section)
         sizes = (plan.grid, plan.block, plan.shared)
         function = self._function(section, plan.variant)
         return Prepared(function, sizes, heads, operands, rest, scalars, plan.phases)

@@ -67,6 +67,7 @@ class LaunchPlan:
         shared: bytes of shared memory that a block gets.
         phases: launches, one after another.
         scratch_bytes: memory that the launches share.
+        counters: of rows, or tables of columns, that several blocks share: the last one finishes.
         strategy: a name, for people.
     """
 
@@ -77,6 +78,7 @@ class LaunchPlan:
     shared: int = 0
     phases: int = 1
     scratch_bytes: int = 0
+    counters: int = 0
     strategy: str = "map"
 
 

@@ -71,9 +71,11 @@ template <class T> INLINE T fetch(const char* from, bool alone) {
 """)
 
 _add("load", """
-// The first `left` of N neighbours, the last one repeated; `whole`: all of them, aligned.
-template <class T, int N>
-INLINE void load(Lanes<T, N>& x, const char* from, bool whole, int left, bool alone) {
+// The first `left` of N elements, the last one repeated; `whole`: all of them, aligned neighbours.
+template <class T, int N, class Offset = int>
+INLINE void load(
+    Lanes<T, N>& x, const char* from, bool whole, int left, bool alone, Offset apart = 1
+) {
     typedef typename Lanes<T, N>::Word Word;
     if (whole) {
         #pragma unroll
@@ -82,8 +84,19 @@ INLINE void load(Lanes<T, N>& x, const char* from, bool whole, int left, bool al
     } else {
         #pragma unroll
         for (int j = 0; j < N; ++j)
-            x.lane[j] = fetch<T>(from + (j < left ? j : left - 1) * (int)sizeof(T), alone);
+            x.lane[j] = fetch<T>(
+                from + (j < left ? j : left - 1) * apart * (Offset)sizeof(T), alone);
     }
+}
+""")
+
+_add("lanes_left", """
+// How many of `width` elements lie before the limit: the first one, and those 2^shift apart.
+template <class Index>
+INLINE int lanes_left(Index first, Index limit, unsigned int shift, int width) {
+    if (first >= limit) return 0;
+    const Index more = (limit - first - 1) >> shift;
+    return more < (Index)width ? (int)more + 1 : width;
 }
 """)
 
@@ -164,7 +177,8 @@ template <class T> INLINE T read_at(const bool& bad, long long address) {
 """)
 
 _add("store", """
-template <class T, int N> INLINE void store(const Lanes<T, N>& x, char* to, bool whole, int left) {
+template <class T, int N, class Offset = int>
+INLINE void store(const Lanes<T, N>& x, char* to, bool whole, int left, Offset apart = 1) {
     typedef typename Lanes<T, N>::Word Word;
     if (whole) {
         #pragma unroll
@@ -172,7 +186,7 @@ template <class T, int N> INLINE void store(const Lanes<T, N>& x, char* to, bool
     } else {
         #pragma unroll
         for (int j = 0; j < N; ++j)
-            if (j < left) ((T*)to)[j] = x.lane[j];
+            if (j < left) ((T*)to)[j * apart] = x.lane[j];
     }
 }
 """)

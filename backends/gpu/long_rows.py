@@ -1,10 +1,9 @@
 """Rows that several blocks share, read once for all reductions: where their parts leave results.
 
-`fuser.traffic.online_reductions` says how a row's results are had from those of its parts. Three
-launches:
-every block reduces its part of a row, which it holds in registers; one block merges a row's parts;
-then every block reads its part again and stores its elements. The second launch takes a row anew,
-pass by pass, where merging gives something that is not finite.
+`fuser.traffic.online_reductions` says how a row's results are had from those of its parts. Every
+block reduces its part of a row, which it holds in registers, and the last one merges the row's
+parts; in a second launch every block reads its part again and stores its elements. A row is taken
+anew, pass by pass, where merging gives something that is not finite.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class LongRows:
     @property
     def phases(self) -> int:
         """Launches."""
-        return 3 if self.stores else 2
+        return 2 if self.stores else 1
 
     def scratch_bytes(self, rows: int, chunks: int) -> int:
         """Memory that the launches share."""
@@ -86,6 +85,8 @@ def long_rows(nest: LoopNest, place: int = 0) -> LongRows | None:
     """
     stages = Stages(nest, place)
     numbers = [part.number for state in stages.states for part in state.parts]
+    if nest.reduced > 1:
+        return None
     early = any(stages.stores_of(stage) for stage in range(len(stages.states) - 1))
     if not stages.most_held or len(numbers) < 2 or early:
         return None

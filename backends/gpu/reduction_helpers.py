@@ -59,6 +59,20 @@ template <class S> INLINE S exchange(const S& mine, int apart) {
     return x.state;
 }"""
 
+REDUCTION_HELPERS["comes_last"] = """\
+// Whether this block is the last of `count` that come here: it sees all that they have written.
+// The counter is 0 before and after.
+template <class Count> INLINE bool comes_last(Count* counter, Count count) {
+    bool last = false;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicInc(counter, count - 1) == count - 1;
+        __threadfence();
+    }
+    return __syncthreads_or(last);
+}"""
+
 REDUCTION_HELPERS["combine_lanes"] = """\
 // The states of `count` neighbouring lanes, merged in their order where that tells: all of them
 // get the same result.

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 
-def row_head(width: int) -> list[str]:
-    """Open the loop over rows: a team for each, or for a part of it; a warp stays together."""
+def row_head(width: int, *, around: bool = False) -> list[str]:
+    """Open the loop over rows: a team for each, or for a part of it; a warp stays together.
+
+    Args:
+        width: elements of a vector.
+        around: several loops are reduced: `length` is that of the innermost one.
+    """
+    times = " * (Index)a.around" if around else ""
+    vectors = f"length / {width} + (length % {width} != 0)"
     return [
         "const unsigned int team = (unsigned int)a.team, lane = threadIdx.x & (team - 1);",
         "const unsigned int shift = __popc(team - 1);  // of a power of two",
         "const unsigned int teams = blockDim.x >> shift, mine = threadIdx.x >> shift;",
-        f"const Index vectors = length / {width} + (length % {width} != 0);",
+        *spread_facts(width),
+        f"const Index vectors = {f'({vectors}){times}' if times else vectors};",
         "const Index work = (Index)a.rows * chunks;",
         "for (Index next = (Index)blockIdx.x * teams; next < work;",
         "     next += (Index)gridDim.x * teams) {",
@@ -19,7 +27,25 @@ def row_head(width: int) -> list[str]:
         "    const Index begin = SPLIT ? part * (Index)a.chunk : 0;",
         "    const Index end = SPLIT && vectors - begin > (Index)a.chunk",
         "        ? begin + (Index)a.chunk : vectors;",
+        limit(width),
     ]
+
+
+def spread_facts(width: int) -> list[str]:
+    """Where the elements of a thread's vector are: neighbours, or, where a row's memory begins
+    between vectors, one of each of `width` lines that the team's threads take side by side.
+    """
+    return [
+        f"[[maybe_unused]] const Index shifted = spread ? lane * {width - 1}u : 0;",
+        "[[maybe_unused]] const Offset apart = spread ? team : 1;",
+        "[[maybe_unused]] const unsigned int lane_shift = spread ? shift : 0;",
+    ]
+
+
+def limit(width: int) -> str:
+    """Where the elements of a row, or a part of it, end."""
+    return (f"[[maybe_unused]] const Index limit = end * {width} < length"
+            f" ? end * {width} : length;")  # fmt: skip
 
 
 def column_head(width: int) -> list[str]:
@@ -46,15 +72,23 @@ def column_head(width: int) -> list[str]:
     ]
 
 
-def places(outer: int) -> list[str]:
-    """The row along every outer loop: q0 outermost."""
-    if not outer:
+def places(loops: int, rest: str = "row", divider: str = "d", name: str = "q") -> list[str]:
+    """A number as a place along each of several loops, q0 outermost.
+
+    Args:
+        loops: how many.
+        rest: the number, of a row or a vector.
+        divider: the arguments that divide by the lengths of all loops but the outermost.
+        name: of the places.
+    """
+    if not loops:
         return []
-    lines, rest = [], "row"
-    for d in range(outer - 1, 0, -1):
+    lines = []
+    for d in range(loops - 1, 0, -1):
+        by, left = f"a.{divider}{d}", f"r{name}{d}"
         lines += [
-            f"const Index r{d} = a.d{d}.quotient({rest});",
-            f"const Index q{d} = {rest} - r{d} * (Index)a.d{d}.divisor;",
+            f"const Index {left} = {by}.quotient({rest});",
+            f"[[maybe_unused]] const Index {name}{d} = {rest} - {left} * (Index){by}.divisor;",
         ]
-        rest = f"r{d}"
-    return [*lines, f"const Index q0 = {rest};"]
+        rest = left
+    return [*lines, f"[[maybe_unused]] const Index {name}0 = {rest};"]

@@ -3,8 +3,8 @@
 Strategies, chosen by lengths at launch: rows within part of a warp ("lanes"), within a block
 ("block") or within several ("split"); columns within a table of threads ("columns"), or several
 ("split columns"). Where parts of a row tell what the whole is ("long"), it is read once for all
-reductions, else once for each. Rows of whole vectors are held in registers, and what is too much
-for these in shared memory; others are in shared memory alone. Nothing here needs a device.
+reductions, else once for each. Rows are held in registers, and what is too much for these in shared
+memory. Nothing here needs a device.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fuser.backends.gpu.cxx import itemsize
 from fuser.backends.gpu.geometry import (
+    ACCESS,
     BLOCK,
     LaunchPlan,
     Occupy,
@@ -26,6 +28,7 @@ from fuser.backends.gpu.long_rows import LongRows, long_rows
 from fuser.backends.gpu.stages import HELD_COUNTS, Stages
 from fuser.backends.gpu.variants import Variant
 from fuser.base.errors import Unsupported
+from fuser.ir.specs import CONTIGUOUS
 
 #: Threads of a block that has one row for itself, at most.
 ROW_BLOCK = 512
@@ -73,7 +76,7 @@ def plan(
 
     Args:
         stages: of the nest.
-        lengths: of the loops, the reduced one last; only that one may be 0.
+        lengths: of the loops, the reduced ones last; only these may be 0.
         strides: in bytes, for each operand, loads before stores, for each loop.
         resources: of the device.
         occupy: how many blocks of a kernel a multiprocessor runs at once.
@@ -82,21 +85,31 @@ def plan(
         Unsupported: the reductions of one pass are more than shared memory has room for.
     """
     wide = needs_wide([max(length, 1) for length in lengths], strides)
-    length, kept = lengths[-1], list(lengths[:-1])
+    first = len(lengths) - stages.nest.reduced
+    *around, length = lengths[first:]
+    kept = list(lengths[:first])
     columns = kept.pop() if stages.column else 1
     rows = math.prod(kept)
+    inner = list(lengths[first + 1 :])
+    odd = not stages.column and _is_odd(stages, length, strides)
     if stages.column:
+        length *= math.prod(around)
         shape = _column_shape(stages, rows, columns, length, resources)
     else:
-        shape = _row_shape(stages, rows, length, resources)
+        vectors = -(-length // stages.width)
+        if inner:
+            inner[-1] = vectors
+        shape = _row_shape(stages, rows, vectors * math.prod(around), resources)
     if shape.shared > resources.shared_bytes:
         found = f"{shape.shared} bytes of running values a block, the device has room for"
         raise Unsupported("too-large", "reductions", f"{found} {resources.shared_bytes}")
-    split = shape.phases > 1
-    variant = Variant(wide, split, shape.held, shape.tail)
+    split = shape.scratch > 0
+    variant = Variant(wide, split, shape.held, shape.tail, odd)
     words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
-    for kept_length in kept[1:]:
-        words += divider(kept_length, 64 if wide else 32)
+    if around and not stages.column:
+        words.append(math.prod(around))
+    for by in [*kept[1:], *inner]:
+        words += divider(max(1, by), 64 if wide else 32)
     steps = [step for row in strides for step in row]
     packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
     most = resources.multiprocessors * max(1, occupy(variant, shape.block, shape.shared))
@@ -109,8 +122,21 @@ def plan(
         shared=shape.shared,
         phases=shape.phases,
         scratch_bytes=shape.scratch,
+        counters=shape.units // shape.chunks if shape.scratch else 0,
         strategy=shape.strategy,
     )
+
+
+def _is_odd(stages: Stages, length: int, strides: Sequence[Sequence[int]]) -> bool:
+    """Whether some rows are not of whole vectors, or begin between the words that memory moves."""
+    if length % stages.width:
+        return True
+    for desc, steps in zip(stages.nest.operands, strides, strict=True):
+        if desc.access == CONTIGUOUS and not desc.counted:
+            size = min(ACCESS, itemsize(desc.dtype) * stages.width)
+            if any(step % size for step in steps[:-1]):
+                return True
+    return False
 
 
 def _up(number: int) -> int:
@@ -118,11 +144,11 @@ def _up(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> _Shape:
-    """Threads for rows."""
-    vectors = max(1, -(-length // stages.width))
+def _row_shape(stages: Stages, rows: int, vectors: int, resources: Resources) -> _Shape:
+    """Threads for rows of so many vectors."""
+    vectors = max(1, vectors)
     busy = resources.multiprocessors * BUSY
-    most_held = 0 if length % stages.width or not length else stages.most_held
+    most_held = stages.most_held
     wanted = _up(-(-vectors // max(VECTORS_EACH, most_held)))
     if vectors <= WARP_VECTORS:
         team = min(32, max(min(TOGETHER, _up(vectors)), wanted))
@@ -150,9 +176,9 @@ def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> 
     if chunks > 1:
         chunk = -(-vectors // chunks)
         chunks = -(-vectors // chunk)
-        phases, scratch = stages.final + 1, rows * chunks * _states(stages)
+        scratch = rows * chunks * _states(stages)
         return _Shape("split", team, team, chunks, chunk, rows * chunks, 0, room,
-                      phases=phases, scratch=scratch)  # fmt: skip
+                      phases=stages.last + 1, scratch=scratch)  # fmt: skip
     if held:
         return _Shape("block", team, team, 1, vectors, rows, 0, room, held)
     if most_held:
@@ -200,9 +226,9 @@ def _column_shape(
     if chunks > 1:
         chunk = -(-length // chunks)
         chunks = -(-length // chunk)
-        phases, scratch = stages.final + 1, rows * columns * chunks * _states(stages)
+        scratch = rows * columns * chunks * _states(stages)
         return _Shape("split columns", block, across, chunks, chunk, tables * chunks, 0, room,
-                      phases=phases, scratch=scratch)  # fmt: skip
+                      phases=stages.last + 1, scratch=scratch)  # fmt: skip
     kept, shared = _kept(stages, length, across, room, max(SHARED_SMALL, room))
     return _Shape("columns", block, across, 1, max(1, length), tables, kept, shared)
 

@@ -45,11 +45,12 @@ class Sequence(Steps):
             if entry.name[0] != "o":
                 self.rooms[entry.name] = taken
                 taken += whole(math.prod(entry.shape) * entry.dtype.itemsize)
-        self.steps = []
+        self.steps, self.counters = [], 0
         for group in launch.groups:
             for place, section in group.sections:
                 self.steps.append(Step(group.kernel, place, section, taken))
                 taken += whole(section.extent.scratch_bytes)
+                self.counters = max(self.counters, section.extent.counters)
         self.scratch_bytes = taken
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
@@ -82,11 +83,12 @@ class Sequence(Steps):
         if self.scratch_bytes:
             scratch, keep = device.scratch(self.scratch_bytes, stream)
             places |= {name: scratch + offset for name, offset in self.rooms.items()}
+        counters = device.counters(self.counters, stream, number) if self.counters else 0
         status = 0
         for step, scalars in zip(self.steps, packed, strict=True):
             words = [places[name] + offset for name, offset in step.operands]
             if step.scratch is not None:
-                words = [scratch + step.scratch, 0, *words]
+                words = [scratch + step.scratch, counters, 0, *words]
             flag = step.flag() if step.flagged else None
             if flag is not None:
                 words = [flag[0], *words]

@@ -57,7 +57,8 @@ class Stages:
 
     def _is_steady(self, desc: TensorDesc) -> bool:
         """Whether an operand is the same along the reduced axis."""
-        return desc.steady if self.column else desc.access == INVARIANT
+        several = self.column or self.nest.reduced > 1
+        return desc.steady if several else desc.access == INVARIANT
 
     def store_level(self, place: int) -> int:
         """Whether a store writes every element (2) or every result (1)."""
@@ -80,11 +81,6 @@ class Stages:
             if step.row.reduction and self.stages[number] == stage + 1
         ]
         return State(f"State{self.place}_{stage}", parts)
-
-    @property
-    def final(self) -> int:
-        """The launch that writes results, where each pass is a launch of its own."""
-        return self.last + 1 if self.states[self.last].parts else self.last
 
     @property
     def width(self) -> int:

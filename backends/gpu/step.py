@@ -19,7 +19,7 @@ class Step:
         operands: names, None for what has no memory, and byte offsets.
         prepared: its launches, with everything written down but addresses and scalars.
         enqueue: launches with addresses and scalars; what comes before operands among these is
-            the flag's where there is one, then `scratch` bytes of memory and 0 where it reduces.
+            the flag's where there is one, then memory's, counters' and 0 where it reduces.
         scalars: (host expression, dtype) pairs.
         scratch: where its memory lies in that of the call; None where it takes no such words.
         flag: gives a flag and what reads it, or None.
@@ -59,12 +59,14 @@ class Steps:
         made: (name, how) of the arrays that a call makes.
         rooms: by name, where arrays that live during a call lie in its memory.
         scratch_bytes: that memory.
+        counters: how many zeros kernels count in.
     """
 
     steps: list[Step]
     made: list[tuple[str, partial[Any]]]
     rooms: dict[str, int]
     scratch_bytes: int
+    counters: int
 
 
 def whole(size_bytes: int) -> int:

@@ -111,11 +111,16 @@ def write(
             "scratch = kept.ptr",
         ]
         places |= {name: f"scratch + {offset}" for name, offset in sequence.rooms.items()}
+    if sequence.counters:
+        known["counters_of"] = device.counters
+        lines.append(f"counters = counters_of({sequence.counters}, stream, {here})")
     for number, step in enumerate(sequence.steps):
         words = [f"{places[name]} + {offset}" if offset else places[name]
                  for name, offset in step.operands]  # fmt: skip
         if step.scratch is not None:
-            words = [f"scratch + {step.scratch}" if sequence.scratch_bytes else "0", "0", *words]
+            heads = (f"scratch + {step.scratch}" if sequence.scratch_bytes else "0",
+                     "counters" if sequence.counters else "0", "0")  # fmt: skip
+            words = [*heads, *words]
         lines += _enqueued(step.prepared, number, words, known)
     lines += ["free.append(blocks)", f"return ({', '.join(wanted)},)"]
     return define("straight_call", ["args"], lines, known)

@@ -14,12 +14,14 @@ class Variant:
         split: several blocks share a row: reductions alone have it.
         held: vectors of a row that each of its threads holds in registers; 0: none.
         tail: the row has more of them, which shared memory keeps.
+        odd: rows that are not of whole vectors, or begin between them.
     """
 
     wide: bool = False
     split: bool = False
     held: int = 0
     tail: bool = False
+    odd: bool = False
 
     @property
     def name(self) -> str:
@@ -42,6 +44,7 @@ class Variant:
             f"-DSPLIT_ROWS={int(self.split)}",
             f"-DHELD_ROWS={self.held}",
             f"-DHELD_TAIL={int(self.tail)}",
+            f"-DODD_ROWS={int(self.odd)}",
         )
 
     @property

@@ -96,6 +96,11 @@ class Memory:
         self.ptr, self.device_id, self.owner = ptr, device_id, owner
         self.mem = SimpleNamespace(size=owner.nbytes)
 
+    def memset_async(self, value: int, size: int) -> None:
+        """On the current stream."""
+        owner = self.owner
+        enqueue(lambda: owner.__setitem__(slice(0, size), value))
+
     def __add__(self, offset: int) -> Memory:
         return Memory(self.ptr + offset, self.device_id, self.owner)
 

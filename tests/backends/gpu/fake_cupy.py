@@ -102,7 +102,8 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
             raise NVRTCError(f"{flag} is missing")
     said = dict(option[2:].split("=") for option in options if option.startswith("-D"))
     variant = Variant(said["INDEX_BITS"] == "64", said["SPLIT_ROWS"] == "1",
-                      int(said["HELD_ROWS"]), said["HELD_TAIL"] == "1")  # fmt: skip
+                      int(said["HELD_ROWS"]), said["HELD_TAIL"] == "1",
+                      said["ODD_ROWS"] == "1")  # fmt: skip
     try:
         program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
     except CompileError as error:

@@ -17,7 +17,7 @@ struct Meeting {
 };
 struct Block {
     unsigned int number, done;
-    bool active;
+    bool active, any;
     Meeting meeting, warps[MOST_THREADS / 32];
     unsigned int offered[MOST_THREADS];
     Thread threads[MOST_THREADS];
@@ -51,6 +51,27 @@ static void meet(Meeting& meeting, unsigned int count) {
 }
 
 static inline void __syncthreads() { meet(blocks[at_block].meeting, blockDim.x); }
+
+static inline int __syncthreads_or(int mine) {
+    Block& block = blocks[at_block];
+    if (mine) block.any = true;
+    meet(block.meeting, blockDim.x);
+    const int any = block.any;
+    meet(block.meeting, blockDim.x);
+    block.any = false;
+    return any;
+}
+
+// Threads of the host see what others have written; only barriers and counters let blocks meet.
+static inline void __threadfence() {
+    ++progress;
+    take_turns();
+}
+static inline unsigned int atomicInc(unsigned int* at, unsigned int most) {
+    const unsigned int before = *at;
+    *at = before >= most ? 0 : before + 1;
+    return before;
+}
 
 static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int value, int distance) {
     const unsigned int me = threadIdx.x;
@@ -114,6 +135,7 @@ static void begin_block(unsigned int number) {
     block.number = number;
     block.done = 0;
     block.active = true;
+    block.any = false;
     block.meeting.arrived = 0;
     for (unsigned int w = 0; w < MOST_THREADS / 32; ++w) block.warps[w].arrived = 0;
     for (unsigned int t = 0; t < blockDim.x; ++t) block.threads[t].state = 0;

@@ -53,6 +53,11 @@ def _masked(values: Any) -> Any:
     return values
 
 
+def _batch_norm(x: Any, weight: Any) -> Any:
+    mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * weight
+
+
 _TABLE = numbers(37, 53)
 _ROW = numbers(1, 20_011)
 _TALL = numbers(5_003, 7)
@@ -106,5 +111,30 @@ REDUCTIONS: dict[str, Program] = {
     "places-in-rows": (lambda x: (x * np.arange(x.shape[1])).sum(axis=1), (_TABLE,)),
     "places-in-columns": (lambda x: (x * np.arange(x.shape[0])[:, None]).sum(axis=0), (_TABLE,)),
     "causal": (lambda x: _softmax(np.where(np.tri(*x.shape), x, -1e9)), (numbers(40, 40),)),
+    "softmax-odd": (_softmax, (numbers(37, 67),)),
+    "softmax-odd-block": (_softmax, (numbers(5, 2003),)),
+    "softmax-odd-tail": (_softmax, (numbers(3, 4403, dtype="float64"),)),
+    "softmax-odd-parts": (_softmax, (numbers(1, 20_003)[:, 1:],)),
+    "softmax-odd-half": (_softmax, (numbers(9, 139, dtype="float16"),)),
+    "softmax-odd-length": (_softmax, (numbers(9, 132)[:, :130],)),
+    "layer-norm-odd": (_layer_norm, (numbers(7, 129), numbers(130)[1:], numbers(129))),
+    "variance-odd-parts": (lambda x: (x.var(axis=1), x.mean(axis=1)), (numbers(1, 40_001) + 50,)),
+    "place-odd": (lambda x: (x.argmax(axis=1), x.sum(axis=1)), (np.floor(numbers(5, 403) * 2),)),
+    "total-odd": (lambda x: (x * x).sum(), (numbers(40_004)[1:],)),
+    "same-along-rows": (lambda x: np.broadcast_to(x[:, :1], x.shape).sum(axis=1), (numbers(5, 64),)),
+    "places-odd": (lambda x: (x * np.arange(x.shape[1])).sum(axis=1), (numbers(7, 131),)),
+    "apart-rows": (lambda x: x.sum(axis=(0, 2, 3)), (numbers(4, 5, 6, 7),)),
+    "apart-rows-held": (_batch_norm, (numbers(5, 3, 8, 12), numbers(3, 1, 1))),
+    "apart-rows-block": (_batch_norm, (numbers(4, 3, 20, 31), numbers(3, 1, 1))),
+    "apart-rows-split": (lambda x: x.max(axis=(0, 2)), (numbers(40, 2, 400, dtype="float64"),)),
+    "apart-rows-turned": (lambda x, y: (x * y).sum(axis=(0, 2)),
+                          (numbers(6, 3, 10), numbers(10, 3, 6).T)),
+    "apart-rows-weighted": (lambda x, w: (x * w).sum(axis=(0, 2)), (numbers(4, 3, 9),
+                                                                   numbers(4, 1, 1))),
+    "apart-columns": (lambda x: (x * 2).mean(axis=(0, 2)), (numbers(4, 5, 6, 9),)),
+    "apart-columns-stored": (lambda x: x - x.mean(axis=(0, 2), keepdims=True),
+                             (numbers(4, 5, 6, 9),)),
+    "apart-columns-split": (lambda x: x.sum(axis=(0, 2)), (numbers(30, 2, 30, 9),)),
+    "apart-of-nothing": (lambda x: x.sum(axis=(0, 2)), (np.ones((0, 5, 3), "float32"),)),
     "of-nothing": (lambda x: (x.sum(axis=1), x.prod(axis=1)), (np.ones((5, 0), "float32"),)),
 }  # fmt: skip

@@ -37,6 +37,7 @@ SHARES = [
     pytest.param("75", Variant(held=3), 0, 2, id="sm_75-held"),
     pytest.param("80", Variant(split=True, held=4), 0, 3, id="sm_80-long"),
     pytest.param("90", Variant(held=2, tail=True), 1, 2, id="sm_90-tail"),
+    pytest.param("80", Variant(held=4, tail=True, odd=True), 0, 4, id="sm_80-odd"),
 ]
 
 

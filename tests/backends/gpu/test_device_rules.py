@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser import backend
 from fuser.backend import available, register_backend
 from fuser.base import config
 from tests.backends.gpu import fake_arrays, fake_cupy
@@ -72,6 +73,29 @@ def test_a_replayed_graph_writes_into_nobodys_memory(cupy: Any, name: str) -> No
     np.testing.assert_allclose(found.get(), function(rows.astype(float) * 0.5), rtol=1e-5)
     assert all((other.get() == 7).all() for other in others)
     fuser.clear_caches()  # gives back what the graph works in
+
+
+def test_blocks_of_a_stream_a_thread_and_a_graph_count_on_their_own(cupy: Any) -> None:
+    """The last block finishes: one launch, whose counters are zeros before and after it."""
+    rows = np.tile(ROWS, (70, 1))
+    fused = fuser.fuse(lambda x: x.sum(), fallback="error")
+    x = cupy.asarray(rows)
+    device = backend.get_backend("gpu").device
+    before = fuser.stats()["launches"]
+    wanted = fused(x).get()
+    assert fuser.stats()["launches"] == before + 1
+    with captured(cupy) as graph:
+        found = fused(x)
+    seen = {device.counters(1, stream, 0) for stream in (0, 7, 7)}
+    thread = threading.Thread(target=lambda: seen.add(device.counters(1, 0, 0)))
+    thread.start()
+    thread.join()
+    assert len(seen) == 3
+    for _ in range(3):
+        found.fill(0)
+        graph[0].launch()
+        assert found.get() == wanted == fused(x).get()
+    fuser.clear_caches()
 
 
 SCALARS = (np.float32(2.5), np.float64(-0.0), np.int8(-3), np.bool_(1), np.float16(0.5),

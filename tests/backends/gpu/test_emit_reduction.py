@@ -58,10 +58,15 @@ def test_every_strategy_is_met(
     for shape in ((700, 3), (60, 1500), (2, 9001), (2, 40)):
         x = RANDOM.normal(size=shape)
         np.testing.assert_allclose(rows(x), x.sum(axis=1), rtol=1e-12)
+    apart = fuser.fuse(lambda x: x.sum(axis=(0, 2)), fallback="error")
+    for shape in ((50, 2, 900), (5, 300, 31)):
+        x = RANDOM.normal(size=shape)
+        np.testing.assert_allclose(apart(x), x.sum(axis=(0, 2)), rtol=1e-12, atol=1e-12)
+        assert strategies[-1] == ("split" if shape[1] == 2 else "lanes")
     for shape in ((5, 4001), (9001, 2), (2, 5), (64, 64)):
         x = RANDOM.normal(size=shape)
         np.testing.assert_allclose(columns(x), x.sum(axis=0), rtol=1e-12, atol=1e-12)
-    assert fuser.n_compiled_kernels() == before + 2
+    assert fuser.n_compiled_kernels() == before + 3
     assert set(strategies) == {"lanes", "block", "split", "columns", "split columns"}
 
 

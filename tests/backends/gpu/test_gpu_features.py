@@ -66,6 +66,25 @@ def test_reductions_of_reductions_are_two_kernels(cupy: Any, name: str) -> None:
     assert len(fused.explain(*arguments).groups) == 1, "on the CPU it is one kernel"
 
 
+def _batch_norm(x: Any, weight: Any) -> Any:
+    mean, variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * weight
+
+
+def test_axes_apart_are_reduced_without_copies(cupy: Any) -> None:
+    """Channels of images: one kernel, which reads them once; its launches take the short way."""
+    x, weight = numbers(4, 3, 8, 12), numbers(3, 1, 1)
+    given = cupy.asarray(x), cupy.asarray(weight)
+    wanted = _batch_norm(x.astype(np.float64), weight)
+    fused = fuser.fuse(_batch_norm, fallback="error")
+    for _ in range(3):
+        np.testing.assert_allclose(fused(*given).get(), wanted, rtol=1e-5, atol=1e-5)
+    assert fused._latest is not None
+    told = fused.explain(*given)
+    assert len(told.groups) == 1
+    assert told.ledger.planned_bytes == told.ledger.least_bytes
+
+
 def test_gradients_of_a_layer_norm_are_rows_and_columns(cupy: Any) -> None:
     """One nest of rows, one of columns; what crosses belongs to a row."""
     arguments = (ROWS, numbers(67, seed=2), numbers(41, 67, seed=3))

@@ -35,7 +35,7 @@ def test_a_part_leaves_states_and_references() -> None:
     assert cut is not None
     assert (cut.place_of(0), cut.place_of(1), cut.part_bytes) == (0, 16, 48)
     assert [cut.reference_at(number) for number in cut.merged.references] == [32]
-    assert (cut.phases, cut.final_bytes) == (3, 16)
+    assert (cut.phases, cut.final_bytes) == (2, 16)
     assert cut.scratch_bytes(3, 5) == 3 * (16 + 5 * 48)
 
 

@@ -8,9 +8,10 @@ from fuser.backends.gpu.reduction_loops import column_head, places, row_head
 def test_rows_are_found_by_multiplication() -> None:
     """Two loops need one division, one loop none."""
     assert places(0) == []
-    assert places(1) == ["const Index q0 = row;"]
-    assert places(2)[0] == "const Index r1 = a.d1.quotient(row);"
+    assert places(1) == ["[[maybe_unused]] const Index q0 = row;"]
+    assert places(2)[0] == "const Index rq1 = a.d1.quotient(row);"
     assert len(places(3)) == 5
+    assert places(2, "at", "e", "z")[1].endswith("z1 = at - rz1 * (Index)a.e1.divisor;")
 
 
 def test_threads_are_divided_by_shifts() -> None:

@@ -45,10 +45,11 @@ def test_addresses_and_scalars_are_put_beside_what_is_prepared() -> None:
     fake: Any = SimpleNamespace(
         array_module=np,
         device=SimpleNamespace(number=lambda: here[0], stream=lambda number: 0,
-                               scratch=lambda size, stream: (size * 1000, None)),
+                               scratch=lambda size, stream: (size * 1000, None),
+                               counters=lambda count, stream, number: count),
         addresses=lambda arrays, number: {k: a.ctypes.data for k, a in arrays.items()},
     )  # fmt: skip
-    plan = LaunchPlan(NARROW, 1, b"", phases=2, scratch_bytes=300)
+    plan = LaunchPlan(NARROW, 1, b"", phases=2, scratch_bytes=300, counters=5)
     section = BoundSection(
         (("x0", 8), ("t0", 4), ("o0", 0), ("positions(n0)", 16)),
         b"restrest",
@@ -66,9 +67,9 @@ def test_addresses_and_scalars_are_put_beside_what_is_prepared() -> None:
     assert sequence.scratch_bytes == 256 + 512  # whole multiples of 256
     (words, packed) = kernel.seen[0]
     began = 768_000
-    assert words[:3] == [99, began + 256, 0]  # the flag, scratch memory, the first launch
+    assert words[:4] == [99, began + 256, 5, 0]  # flag, scratch memory, counters, the first launch
     x0, o0 = (arrays[name].ctypes.data for name in ("x0", "o0"))
-    assert words[3:] == [x0 + 8, began + 4, o0, 16]  # positions have no memory
+    assert words[4:] == [x0 + 8, began + 4, o0, 16]  # positions have no memory
     assert np.frombuffer(packed, np.float64)[0] == 2.0
     here[0] = 1
     assert sequence.run({"x0": np.ones(3)}, {"s0": 2.0}) != 0, "bound for another device"

@@ -24,7 +24,7 @@ def only(nests: list[LoopNest]) -> Stages:
 def test_a_normalisation_has_a_pass_for_each_reduction_and_one_that_stores() -> None:
     """The operand is loaded in the first, kept, and needed in all."""
     stages = only(nests_of(softmax, np.ones((4, 8), np.float32)))
-    assert stages.last == stages.final == 2
+    assert stages.last == 2
     assert [[part.op for part in state.parts] for state in stages.states] == [["max"], ["sum"], []]
     assert [stages.loads_of(stage) for stage in range(3)] == [[0], [0], [0]]
     assert stages.kept() == {0: 0}
@@ -38,7 +38,6 @@ def test_one_pass_computes_several_reductions_and_keeps_nothing() -> None:
     """Results are written after it."""
     stages = only(nests_of(lambda x: (x.sum(axis=1), x.argmax(axis=1)), np.ones((4, 8))))
     assert stages.last == 0
-    assert stages.final == 1
     assert stages.kept() == {}
     assert stages.state_bytes == 32, "a sum, what it lost, a value and its place"
 

@@ -74,7 +74,7 @@ def program_texts() -> dict[str, list[str]]:
         for name, (function, arguments) in ALL.items():
             texts = recorder.recording.texts = []
             fuser.fuse(function, fallback="error")(*arguments)
-            found[name] = texts
+            found[name] = list(dict.fromkeys(texts))
     finally:
         config.restore(before)
         fuser.clear_caches()
