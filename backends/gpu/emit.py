@@ -18,7 +18,7 @@ from fuser.backends.gpu.geometry import BLOCK, unroll
 from fuser.backends.gpu.helpers import used_helpers
 from fuser.backends.gpu.long_rows import long_rows
 from fuser.backends.gpu.reduction_plan import ROW_BLOCK
-from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
+from fuser.backends.gpu.section import Section, from_memory, to_memory
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import Instruction, LoopNest
@@ -165,7 +165,7 @@ class _Map(Section):
     def _define(self, level: int, number: int, dtype: str, expression: str) -> None:
         """Name a value."""
         self.levels[number] = level
-        self.lines[level].append(defined(number, dtype, expression))
+        self.lines[level].append(self.defined(number, dtype, expression))
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -173,11 +173,15 @@ class _Map(Section):
         """Elements of operands as values."""
         for k, desc in enumerate(self.nest.loads):
             if desc.access != INVARIANT:
-                self._define(2, k, desc.dtype, from_memory(f"x{k}{self.at}.lane[j]", desc.dtype))
+                lane = f"x{k}{self.at}.lane[j]"
+                pair = f"x{k}{self.at}.pair[j]"
+                found = pair if self.paired else from_memory(lane, desc.dtype)
+                self._define(2, k, desc.dtype, found)
             elif self.nest.rank == 1:
-                self._define(0, k, desc.dtype, from_memory(self.fetch(k, f"a.p{k}"), desc.dtype))
+                found = self.from_memory(self.fetch(k, f"a.p{k}"), desc.dtype)
+                self._define(0, k, desc.dtype, found)
             else:
-                self._define(1, k, desc.dtype, from_memory(f"x{k}{self.at}", desc.dtype))
+                self._define(1, k, desc.dtype, self.from_memory(f"x{k}{self.at}", desc.dtype))
 
     # -- computation ------------------------------------------------------------------------
 
@@ -307,10 +311,11 @@ class _Map(Section):
         inside = [*self.lines[2]]
         for k, (number, desc) in enumerate(nest.stores, start=count):
             lines.append(f"Lanes<{cxx.MEMORY[desc.dtype]}, {self.width}> x{k};")
-            inside.append(f"x{k}.lane[j] = {to_memory(f'v{number}', desc.dtype)};")
+            stored = f"x{k}.lane[j] = {to_memory(f'v{number}', desc.dtype)};"
+            inside.append(f"x{k}.pair[j] = v{number};" if self.paired else stored)
         lines += [
             "#pragma unroll",
-            f"for (int j = 0; j < {self.width}; ++j) {{",
+            f"for (int j = 0; j < {self.width // (1 + self.paired)}; ++j) {{",
             *(f"    {line}" for line in inside),
             "}",
         ]

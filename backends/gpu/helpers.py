@@ -60,6 +60,7 @@ template <class T, int N> union Lanes {
     enum { WORDS = sizeof(T) * N / sizeof(Word) };
     Word words[WORDS];
     T lane[N];
+    unsigned int pair[(sizeof(T) * N + 3) / 4];  // of elements of 2 bytes
 };
 """)
 
@@ -118,11 +119,17 @@ INLINE float bfloat_to_float(unsigned short bits) {
 """)
 
 _add("bfloat_from_float", """
-// To the nearest, ties to even; NaN stays one.
+// To the nearest, ties to even; NaN stays one, with its sign.
 INLINE unsigned short bfloat_from_float(float x) {
     const unsigned int bits = (unsigned int)__float_as_int(x);
     if (x != x) return (unsigned short)((bits >> 16 & 0x8000u) | 0x7fc0u);
+#if __CUDA_ARCH__ >= 800
+    unsigned short found;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(found) : "f"(x));
+    return found;
+#else
     return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+#endif
 }
 """)
 
@@ -248,6 +255,36 @@ INLINE unsigned short half_from_double(double wide) {
     return bits;
 }
 #endif
+""")
+
+_add("half_pair", """
+// One float16 number twice: in both halves of a word, where one instruction computes with two.
+INLINE unsigned int half_pair(unsigned short bits) { return bits * 0x10001u; }
+""")
+
+for _name in ("add", "sub", "mul"):
+    _add(f"pair_{_name}", f"""
+#ifndef FUSER_HOST
+INLINE unsigned int pair_{_name}(unsigned int x, unsigned int y) {{
+    unsigned int both;
+    asm("{_name}.rn.f16x2 %0, %1, %2;" : "=r"(both) : "r"(x), "r"(y));
+    return both;
+}}
+#endif
+""")
+
+_add("pair_join", """
+INLINE unsigned int pair_join(float low, float high) {
+    return half_from_float(low) | (unsigned int)half_from_float(high) << 16;
+}
+""")
+
+_add("pair_low", """
+INLINE float pair_low(unsigned int both) { return half_to_float((unsigned short)both); }
+""")
+
+_add("pair_high", """
+INLINE float pair_high(unsigned int both) { return half_to_float((unsigned short)(both >> 16)); }
 """)
 
 _add("round_half", """

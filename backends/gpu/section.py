@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.geometry import ACCESS, vector_width
-from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
+from fuser.backends.gpu.spelling import EXACT_IN_HALF, PAIRS, spell
 from fuser.base.errors import Unsupported
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -34,6 +34,26 @@ def _warns(instruction: Instruction) -> bool:
     return "float" in instruction.dtype or division
 
 
+def has_pairs(nest: LoopNest) -> bool:
+    """Whether all values are float16 and at least half the operations compute two of them at once."""
+    values = {nest.dtype_of(k) for k in range(nest.value_count)}
+    stored = {desc.dtype for _, desc in nest.stores}
+    known = [step.op in PAIRS for step in nest.body]
+    plain = not any(step.row.heavy or step.row.gathers for step in nest.body)
+    return values | stored == {"float16"} and plain and 2 * sum(known) >= len(known) > 0
+
+
+def _paired(instruction: Instruction, names: Sequence[str]) -> str:
+    """One operation on two elements; what has no instruction for that computes one by one."""
+    if instruction.op in PAIRS:
+        return PAIRS[instruction.op].format(**dict(zip("xyz", names, strict=False)))
+    parts = [
+        spell(instruction.op, "float16", "float16", [f"pair_{end}({name})" for name in names])
+        for end in ("low", "high")
+    ]
+    return f"pair_join({', '.join(parts)})"
+
+
 class Section:
     """One loop nest as text; subclasses write its loops."""
 
@@ -50,6 +70,7 @@ class Section:
         self.width = vector_width(nest)
         self.flagged = is_flagged(nest)
         self.first = nest.value_count - len(nest.body)
+        self.paired = nest.strategy == "map" and self.width > 1 and has_pairs(nest)
 
     # -- operands ---------------------------------------------------------------------------
 
@@ -127,15 +148,27 @@ class Section:
         """Definitions of scalars and constants."""
         lines, number = [], len(self.nest.loads)
         for k, dtype in enumerate(self.nest.scalars):
-            lines.append(defined(number, dtype, from_memory(f"a.c{k}", dtype)))
+            lines.append(self.defined(number, dtype, self.from_memory(f"a.c{k}", dtype)))
             number += 1
         for dtype, bits in self.nest.constants:
-            lines.append(defined(number, dtype, cxx.literal(dtype, bits)))
+            value = f"half_pair({bits:#06x})" if self.paired else cxx.literal(dtype, bits)
+            lines.append(self.defined(number, dtype, value))
             number += 1
         return lines
 
+    def defined(self, number: int, dtype: str, expression: str) -> str:
+        """Name a value: an element, or two in a word."""
+        register = "unsigned int" if self.paired else cxx.REGISTER[dtype]
+        return f"const {register} v{number} = {expression};"
+
+    def from_memory(self, expression: str, dtype: str) -> str:
+        """From the type in memory to the one in registers, of what is one for all elements."""
+        return f"half_pair({expression})" if self.paired else from_memory(expression, dtype)
+
     def expression(self, instruction: Instruction, names: list[str]) -> str:
         """One operation on named operands."""
+        if self.paired:
+            return _paired(instruction, names)
         source, result = instruction.operand_dtype, instruction.dtype
         if instruction.row.converts:
             return cxx.convert(names[0], source, result)

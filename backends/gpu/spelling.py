@@ -210,6 +210,19 @@ EXACT_IN_HALF = frozenset(
     "copysign nextafter spacing heaviside frexp_mantissa modf_fraction modf_integral fmod".split()
 )
 
+#: row -> two float16 elements in a word, computed at once: each as in float and rounded once, since
+#: that has more than twice the digits (Figueroa, "When is double rounding innocuous?", 1995).
+PAIRS = {
+    "add": "pair_add({x}, {y})",
+    "subtract": "pair_sub({x}, {y})",
+    "multiply": "pair_mul({x}, {y})",
+    "square": "pair_mul({x}, {x})",
+    "negative": "{x} ^ 0x80008000u",
+    "absolute": "{x} & 0x7fff7fffu",
+    "fabs": "{x} & 0x7fff7fffu",
+    "positive": "{x}",
+}
+
 
 def form(op: str, dtype: str) -> str | None:
     """The template of a row for a dtype of its last operand, or None where there is none."""

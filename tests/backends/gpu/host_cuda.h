@@ -98,6 +98,15 @@ static inline unsigned short half_from_double(double x) {
 }
 static inline unsigned short half_from_float(float x) { return half_from_double(x); }
 
+// Two float16 numbers in a word: each exactly, in double, then rounded once.
+#define PAIR(name, sign)                                                                        \
+    static inline unsigned int pair_##name(unsigned int x, unsigned int y) {                    \
+        const double low = (double)half_to_float(x) sign half_to_float(y);                      \
+        const double high = (double)half_to_float(x >> 16) sign half_to_float(y >> 16);         \
+        return half_from_double(low) | (unsigned int)half_from_double(high) << 16;              \
+    }
+PAIR(add, +) PAIR(sub, -) PAIR(mul, *)
+
 // One thread after another runs a kernel.
 #define RUN_ON_HOST(kernel, Arguments)                                                          \
     extern "C" const unsigned int size_##kernel = sizeof(Arguments);                            \
