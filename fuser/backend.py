@@ -374,6 +374,10 @@ class Backend(ABC):
         """An array of no axes with a NumPy scalar's value, on the device."""
         return self.array_module.asarray(value)
 
+    def elsewhere(self, leaves: Sequence[Any]) -> AbstractContextManager[Any] | None:
+        """What makes the device current that a call's arrays are on, where another one is."""
+        return None
+
     def adopt(self, array: Any) -> Any:
         """Another library's array in the devices' memory as one of `array_module`'s: shared."""
         return array
@@ -542,13 +546,15 @@ _DLPACK = {2: "gpu", 13: "gpu"}
 def adopted(leaf: Any) -> Any:
     """Another library's array in a device's memory, as the backend's own; all else as it is.
 
-    The memory is shared, by DLPack.
+    The memory is shared, by DLPack; of arrays without it, by CUDA's array interface.
     """
     if root(module_of(type(leaf))) in NO_FOREIGN_ARRAYS:
         return leaf
     where = attribute(leaf, "__dlpack_device__")
     try:
-        name = None if where is None else _DLPACK.get(where()[0])
+        name = _DLPACK.get(where()[0]) if where is not None else None
+        if where is None and attribute(leaf, "__cuda_array_interface__") is not None:
+            name = "gpu"
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         return leaf
     return leaf if name is None or available(name) else get_backend(name).adopt(leaf)
@@ -558,6 +564,13 @@ def adopted_leaves(leaves: list[Any]) -> list[Any]:
     """Each leaf as `adopted`; the same list where none changes."""
     taken = [adopted(leaf) for leaf in leaves]
     return leaves if all(map(operator.is_, taken, leaves)) else taken
+
+
+def elsewhere(leaves: Sequence[Any]) -> AbstractContextManager[Any] | None:
+    """What makes the device current that all arrays of a call are on; None where it is."""
+    names = {ARRAYS.get(root(module_of(type(leaf)))) for leaf in leaves} - {None, "cpu"}
+    (name,) = names if len(names) == 1 else ("",)
+    return get_backend(name).elsewhere(leaves) if name and not available(name) else None
 
 
 def hold_adopted(leaves: list[Any], taken: list[Any]) -> None:

@@ -177,7 +177,8 @@ Bytes an element are those that cross the memory. The share of an H200's speed i
 what is under way alone: nothing here was measured.
 
 | workload | row | strategy | kernel | launches | blocks x threads | registers | stack | \
-shared, bytes | instructions | threads at once | KiB under way | bytes an element | predicted share |
+shared, bytes | instructions | threads at once | KiB under way | bytes an element | \
+predicted share |
 |---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,9 +157,18 @@ class GpuBackend(Backend):
         """Written by a kernel: nothing waits, and a CUDA graph can have it."""
         return self.device.scalar(value)
 
+    def elsewhere(self, leaves: Sequence[Any]) -> AbstractContextManager[Any] | None:
+        """CuPy's other device, where all arrays are there."""
+        numbers = {leaf.data.device_id for leaf in leaves if self.owns(leaf)}
+        if len(numbers) != 1 or numbers == {self.device.number()}:
+            return None
+        found: AbstractContextManager[Any] = self.array_module.cuda.Device(numbers.pop())
+        return found
+
     def adopt(self, array: Any) -> Any:
-        """By DLPack, which has CuPy's current stream wait for the other library's."""
-        return self.array_module.from_dlpack(array)
+        """As CuPy does, whose current stream waits for the other library's."""
+        dlpack = hasattr(array, "__dlpack__")
+        return (self.array_module.from_dlpack if dlpack else self.array_module.asarray)(array)
 
     def hold(self, arrays: Sequence[Any]) -> None:
         """Until CuPy's current stream has done what is enqueued now."""

@@ -24,7 +24,6 @@ from fuser.backends.gpu.stages import Stages
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
-
 #: What compilations say of rows; where nothing is said, they may be of any kind.
 ROWS_DEFAULTS = """\
 #ifdef ODD_ROWS

@@ -32,8 +32,9 @@ def row_head(width: int, *, around: bool = False) -> list[str]:
 
 
 def spread_facts(width: int) -> list[str]:
-    """Where the elements of a thread's vector are: neighbours, or, where a row's memory begins
-    between vectors, one of each of `width` lines that the team's threads take side by side.
+    """Where the elements of a thread's vector are: neighbours, or spread.
+
+    Spread, they are one of each of `width` lines that the threads of a team take side by side.
     """
     return [
         f"[[maybe_unused]] const Index shifted = spread ? lane * {width - 1}u : 0;",

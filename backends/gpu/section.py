@@ -35,7 +35,7 @@ def _warns(instruction: Instruction) -> bool:
 
 
 def has_pairs(nest: LoopNest) -> bool:
-    """Whether all values are float16 and at least half the operations compute two of them at once."""
+    """Whether all values are float16, and half the operations or more compute two at once."""
     values = {nest.dtype_of(k) for k in range(nest.value_count)}
     stored = {desc.dtype for _, desc in nest.stores}
     known = [step.op in PAIRS for step in nest.body]

@@ -70,7 +70,7 @@ class Sequence(Steps):
         """
         device, backend = self._device, self._backend
         number = device.number()
-        if number != self._number:
+        if number != self._number or backend.elsewhere(list(arrays.values())) is not None:
             return ELSEWHERE
         packed = [pack_scalars(s.scalars, numbers) if s.scalars else b"" for s in self.steps]
         for name, make_one in self.made:

@@ -33,6 +33,7 @@ from fuser.backend import (
     ServedCall,
     adopted_leaves,
     chosen,
+    elsewhere,
     hold_adopted,
 )
 from fuser.base import budget, caches, config, counters, forks, notices, timeline, trees
@@ -286,6 +287,9 @@ class FusedFunction(_Base[P, Result]):
                 return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
             finally:
                 hold_adopted(leaves, taken)
+        if (device := elsewhere(leaves)) is not None:
+            with device:
+                return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return _run_frame(self, *frame, args, kwargs, out)
         if budget.is_open() or tracing_here() or forks.imports_here():

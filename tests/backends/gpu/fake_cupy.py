@@ -329,6 +329,9 @@ def _asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
     """As cupy.asarray: NumPy arrays are copied to the device."""
     if isinstance(value, ndarray) and not args and not kwargs:
         return value
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None and not isinstance(value, ndarray):
+        return wrap(value.array._host[...])  # the memory is shared
     check("a copy to the device")
     host = value._host if isinstance(value, ndarray) else np.array(value)
     return wrap(np.asarray(host, *args, **kwargs))

@@ -147,13 +147,27 @@ def test_large_arrays_take_wide_indices(cupy: Any) -> None:
     assert int(out.max()) == 8
 
 
-def test_another_device_is_an_error(cupy: Any) -> None:
-    """An array elsewhere than on the current device is refused with what to do."""
+def test_calls_run_on_the_device_of_their_arrays(cupy: Any) -> None:
+    """Whichever is current, known calls too; arrays of two devices are refused."""
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("needs two CUDA devices")
-    x = cupy.ones(10)
-    with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
-        fuser.fuse(lambda v: v + 1, fallback="error")(x)
+    x, fused = cupy.ones(10), fuser.fuse(lambda v: v + 1, fallback="error")
+    both = fuser.fuse(lambda v, w: v + w, fallback="error")
+    for _ in range(3):
+        with cupy.cuda.Device(1):
+            found = fused(x)
+            out = cupy.empty(10)
+            assert fused(out, out=out) is out
+        assert found.data.device_id == 0
+        assert (found == 2).all()
+    program = fuser.fuse(lambda v: np.sort(v * 2) + 1, fallback="allow")
+    for _ in range(4):
+        with cupy.cuda.Device(1):
+            assert (program(x) == 3).all()
+    with cupy.cuda.Device(1):
+        other = cupy.ones(10)
+        with pytest.raises(BackendError, match="on CUDA device 0, the current device is 1"):
+            both(x, other)
 
 
 def test_misaligned_arrays_are_an_error(cupy: Any) -> None:

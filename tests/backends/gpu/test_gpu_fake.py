@@ -22,7 +22,7 @@ from tests.backends.gpu.test_gpu_device import (
     test_an_output_may_be_an_input as test_an_output_may_be_an_input,
 )
 from tests.backends.gpu.test_gpu_device import (
-    test_another_device_is_an_error as test_another_device_is_an_error,
+    test_calls_run_on_the_device_of_their_arrays as test_calls_run_on_the_device_of_their_arrays,
 )
 from tests.backends.gpu.test_gpu_device import (
     test_misaligned_arrays_are_an_error as test_misaligned_arrays_are_an_error,
@@ -123,11 +123,39 @@ def test_arrays_of_other_libraries_are_taken_by_dlpack(cupy: Any) -> None:
     """Those on a CUDA device, without a copy; results are CuPy's."""
     fused = fuser.fuse(lambda x: x * 2, fallback="error")
     x = cupy.asarray(np.arange(4.0))
-    found = fused(_Tensor(x, 2))
-    assert type(found) is cupy.ndarray
-    np.testing.assert_array_equal(found.get(), x.get() * 2)
+    for kind in (2, 13):  # of a device's memory, and of memory that CUDA moves
+        found = fused(_Tensor(x, kind))
+        assert type(found) is cupy.ndarray
+        np.testing.assert_array_equal(found.get(), x.get() * 2)
     host = _Tensor(x, 1)
     assert backend.adopted(host) is host
+
+
+class _Numba:
+    """An array with CUDA's array interface alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.array.data.ptr, False), "version": 3}
+
+
+def test_arrays_with_cudas_interface_alone_are_taken(cupy: Any) -> None:
+    """As numba's: without a copy, read and written."""
+    fused = fuser.fuse(lambda x: x * 2, fallback="error")
+    x = cupy.asarray(np.arange(4.0))
+    for _ in range(3):
+        found = fused(_Numba(x))
+        assert type(found) is cupy.ndarray
+        np.testing.assert_array_equal(found.get(), np.arange(4.0) * 2)
+
+    def doubled(x: Any) -> None:
+        x *= 2
+
+    fuser.fuse(doubled, fallback="error")(_Numba(x))
+    np.testing.assert_array_equal(x.get(), np.arange(4.0) * 2)
 
 
 def test_known_calls_take_the_short_way(cupy: Any) -> None:
@@ -140,8 +168,10 @@ def test_known_calls_take_the_short_way(cupy: Any) -> None:
     np.testing.assert_array_equal(found.get(), x.get().sum(axis=1) * 3 + 1)
     assert fuser.stats()["launches"] == before + 1
     assert fused._ready
-    with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
-        fused(x, 3.0)
+    with cupy.cuda.Device(1):
+        found = fused(x, 3.0)
+    assert found.device_id == 0
+    np.testing.assert_array_equal(found.get(), x.get().sum(axis=1) * 3 + 1)
 
 
 def test_a_known_call_waits_for_nothing_and_takes_memory_from_the_pool_alone(cupy: Any) -> None:

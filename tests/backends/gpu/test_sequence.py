@@ -43,7 +43,7 @@ def test_addresses_and_scalars_are_put_beside_what_is_prepared() -> None:
     kernel: Any = _Kernel()
     here = [0]
     fake: Any = SimpleNamespace(
-        array_module=np,
+        array_module=np, elsewhere=lambda arrays: None,
         device=SimpleNamespace(number=lambda: here[0], stream=lambda number: 0,
                                scratch=lambda size, stream: (size * 1000, None),
                                counters=lambda count, stream, number: count),
