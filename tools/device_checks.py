@@ -5,6 +5,7 @@ Each check gives whether its result was right, call by call.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -107,3 +108,89 @@ CHECKS: dict[str, Callable[[], Iterator[bool]]] = {
     "a layout": _calls(lambda x, y: x[::-1, :514:2] * y[:, 1::2], ROWS, ROWS),
     "nothing": _calls(lambda x: (x + 1, x.sum(0)), ROWS[:0]),
 }
+
+
+def _softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _batch_norm(x: Any) -> Any:
+    x = x.reshape(8, -1, 4, x.shape[-1])
+    return (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1)
+
+
+#: name -> (function, shapes): even rows and odd ones of each way to lay a nest over threads
+VARIANTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, int], ...]]] = {
+    "map": (lambda x: x * 2 + x[:1], ((64, 512), (65, 515))),
+    "held by lanes": (_softmax, ((640, 96), (641, 67))),
+    "held by a block": (_softmax, ((64, 4096), (65, 4099))),
+    "tail": (_softmax, ((512, 36_864), (513, 36_867))),
+    "long": (_softmax, ((1, 1 << 20), (2, (1 << 20) + 3))),
+    "split": (lambda x: x.sum(), ((256, 4096), (257, 4099))),
+    "columns": (lambda x: x.mean(0) + x.max(0), ((515, 512), (67, 515))),
+    "split columns": (lambda x: x.sum(0), ((20_000, 64), (20_001, 67))),
+    "axes apart": (_batch_norm, ((640, 32), (672, 33))),
+    "places": (lambda x: (x.argmax(-1), x.argmin(0)), ((64, 512), (65, 515))),
+}
+
+
+def variant_checks(most: int = 1 << 31) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each variant and dtype: its name, and what was found.
+
+    Args:
+        most: elements of an array; larger ones are left out.
+    """
+    import cupy
+
+    import fuser
+
+    random, dtypes = np.random.default_rng(9), ["float16", "float32", "float64"]
+    if importlib.util.find_spec("ml_dtypes") and hasattr(cupy, "from_dlpack"):
+        dtypes.append("bfloat16")
+    for name, (function, shapes) in VARIANTS.items():
+        for shape in shapes:
+            if shape[0] * shape[1] > most:
+                continue
+            values = random.normal(size=shape).astype(np.float32)
+            for dtype in dtypes:
+                try:
+                    found = _three_times(fuser.fuse(function, fallback="error"), function,
+                                         values, dtype)  # fmt: skip
+                except Exception as error:  # noqa: BLE001 - the others may tell something
+                    known = dtype != "bfloat16"  # which older versions of CuPy have not
+                    found = {"error": repr(error)[:300], **({"right": False} if known else {})}
+                yield f"{name} {shape[0]}x{shape[1]}", dtype, found
+
+
+#: Of results: sums of 16-bit numbers are of numbers that were rounded.
+_NEAR = {"float16": 2e-2, "bfloat16": 2e-1, "float32": 1e-4, "float64": 1e-11}
+
+
+def _three_times(fused: Any, function: Any, values: Any, dtype: str) -> dict[str, Any]:
+    """Call three times while the pool's memory is full of NaN: the same bits, NumPy's values."""
+    import cupy
+
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        given = values.astype(ml_dtypes.bfloat16)
+    else:
+        given = values.astype(dtype)
+    x, bits = cupy.asarray(given), set()
+    wanted = function(given.astype(np.float64))
+    wanteds = wanted if isinstance(wanted, tuple) else (wanted,)
+    error = 0.0
+    for _ in range(3):
+        junk = [cupy.full(max(512, x.nbytes >> k), 0xFF, np.uint8) for k in (0, 1, 4, 8, 20)]
+        del junk
+        found = fused(x)
+        founds = [one.get() for one in (found if isinstance(found, tuple) else (found,))]
+        bits.add(b"".join(one.tobytes() for one in founds))
+        for one, other in zip(founds, wanteds, strict=True):
+            if one.dtype.kind in "iu":  # a place: what lies there is what matters
+                continue
+            off = np.abs(one.astype(np.float64) - other) / (np.abs(other) + 1)
+            error = max(error, float(np.max(np.where(np.isnan(off), np.inf, off))))
+    return {"relative_error": error, "same_bits": len(bits) == 1,
+            "right": len(bits) == 1 and error <= _NEAR[dtype]}  # fmt: skip

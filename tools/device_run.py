@@ -1,13 +1,16 @@
 """Runs on a machine with a CUDA device: is it right, and how quick; raw results into a folder.
 
-Each command ends within ten minutes whatever happens; together they answer every question that
+Each command ends within eight minutes whatever happens; together they answer every question that
 needs a device. On a bare machine with Python, NumPy, llvmlite, CuPy and pytest, from the checkout's
 root (nothing is fetched, nothing but the checkout has to be carried):
 
     export PYTHONUNBUFFERED=1
-    python3 tools/device_run.py "$OUT" --parts machine,smoke,capture,overhead,tests --budget-s 540
-    python3 tools/device_run.py "$OUT" --parts machine,sanitizer,traffic --budget-s 540
-    python3 tools/device_run.py "$OUT" --parts machine,speeds,summary --budget-s 560
+    python3 tools/device_run.py "$OUT" --parts machine,smoke,variants,capture,overhead,tests
+    python3 tools/device_run.py "$OUT" --parts machine,sanitizer,traffic
+    python3 tools/device_run.py "$OUT" --parts machine,speeds,summary
+
+Machine code is kept in `.device-cache` of the checkout, which git ignores: carry it from one
+command to the next, and each compiles only what is new. What ran out of time counts as wrong.
 
 Every part is on its own: what fails, or is not installed (torch, jax, ncu, compute-sanitizer …), is
 written down with its error, and the next part runs. Results are one JSON object a line in
@@ -45,7 +48,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
 
-from device_checks import CHECKS  # noqa: E402 - all of them are put on the path above
+from device_checks import CHECKS, variant_checks  # noqa: E402 - put on the path above
 from device_ways import (  # noqa: E402
     COSTLY,
     HIDDEN,
@@ -64,6 +67,8 @@ from fuser.reports import record as saved  # noqa: E402
 OF_RAW, OF_OTHERS, OF_PLANNED = 1.5, 0.5, 0.05
 PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "llvmlite", "torch", "jax", "ml-dtypes")
 METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+#: What ncu counts beside the workloads, ten in all: rows that begin between vectors; longer ones.
+TRAFFIC_TOO = (("softmax", 1003), ("softmax", 65_536), ("layer_norm", 50_257))
 OURS = "fuser"
 #: Names and kinds of ways in the record; the others are peers under their own names.
 VARIANTS, KINDS = {OURS: "fused"}, {OURS: "fused", "eager": "eager"}
@@ -151,6 +156,15 @@ def smoke(record: Record) -> None:
             record.add("smoke", workload=name, call=call, right=bool(right))
 
 
+def variants(record: Record) -> None:
+    """Every way to lay a nest over threads, in every dtype, three times: the same bits, near NumPy.
+
+    Memory that the pool hands out is full of NaN before each call.
+    """
+    for name, dtype, found in variant_checks():
+        record.add("variant", workload=name, dtype=dtype, **found)
+
+
 def capture(record: Record) -> None:
     """Calls become a CUDA graph, which computes the same again from other values."""
     import cupy
@@ -187,16 +201,19 @@ def tests(record: Record) -> None:
 
 
 def sanitizer(record: Record) -> None:
-    """The smoke part again under compute-sanitizer, each array in memory of its own."""
+    """The small parts again under compute-sanitizer, our kernels alone, arrays in own memory."""
     program = shutil.which("compute-sanitizer")
     if program is None:
         record.add("sanitizer", skipped="no compute-sanitizer on the PATH")
         return
-    for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=30).stdout
+    option = next((name for name in ("--kernel-regex", "--kernel-name") if name in told), None)
+    alone = [option, "kns=_narrow"] if option else []  # part of the names of our kernels
+    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
         with tempfile.TemporaryDirectory() as folder:
-            command = [program, "--tool", tool, "--error-exitcode", "9", sys.executable, __file__,
-                       folder, "--parts", "smoke", "--no-pool"]  # fmt: skip
-            _run(record, tool, command, min(100.0, record.left_s() - 20))
+            command = [program, "--tool", tool, *alone, "--error-exitcode", "9", sys.executable,
+                       __file__, folder, "--parts", "smoke,variants", "--no-pool"]  # fmt: skip
+            _run(record, tool, command, min(150.0, record.left_s() - 20))
 
 
 def _run(record: Record, name: str, command: list[str], limit_s: float) -> str:
@@ -215,8 +232,7 @@ def _run(record: Record, name: str, command: list[str], limit_s: float) -> str:
         text = file.read()
     with (record.folder / "logs.txt").open("a") as log:
         log.write(f"==== {name}: {' '.join(command)}\n{text[-200_000:]}\n")
-    values = {} if status == "out of time" else {"right": status == 0}
-    record.add(name, status=status, last_line=text.strip().splitlines()[-1:], **values)
+    record.add(name, status=status, last_line=text.strip().splitlines()[-1:], right=status == 0)
     return text
 
 
@@ -242,7 +258,7 @@ def traffic(record: Record) -> None:
             continue
         found = sum(counted.get(name, 0.0) for name in entry["kernels"])
         ratio = found / entry["planned_bytes"]
-        record.add("traffic", workload=entry["workload"], planned_bytes=entry["planned_bytes"],
+        record.add("traffic", workload=entry["workload"], row=entry["row"], planned_bytes=entry["planned_bytes"],
                    counted_bytes=found, ratio=ratio,
                    holds=abs(ratio - 1) <= OF_PLANNED)  # fmt: skip
 
@@ -271,8 +287,11 @@ def traffic_child(record: Record, elements: int = 1 << 30) -> None:
     """What ncu watches: each workload once, so large that the cache's share is below a per cent."""
     import cupy
 
-    for name, (_, count, _, by_rows) in WORKLOADS.items():
-        arrays = inputs((elements // 4096, 4096) if by_rows else (elements,), count)
+    counted = [(name, count, 4096 if by_rows else 0)
+               for name, (_, count, _, by_rows) in WORKLOADS.items()]
+    counted += [(name, 1, hidden) for name, hidden in TRAFFIC_TOO]
+    for name, count, hidden in counted:
+        arrays = inputs((elements // hidden, hidden) if hidden else (elements,), count)
         run = fused(name)
         run(*arrays)
         cupy.cuda.runtime.deviceSynchronize()
@@ -281,7 +300,7 @@ def traffic_child(record: Record, elements: int = 1 << 30) -> None:
         kernels = [f"{stem}_{k}_{kind}{width}" for stem in run.source(*arrays) for k in range(8)
                    for kind in kinds for width in ("narrow", "wide")]  # fmt: skip
         planned = run.explain(*arrays).ledger.planned_bytes
-        record.add("planned", workload=name, planned_bytes=planned, kernels=kernels)
+        record.add("planned", workload=name, row=hidden, planned_bytes=planned, kernels=kernels)
         del arrays
         cupy.get_default_memory_pool().free_all_blocks()
 
@@ -303,12 +322,13 @@ def _time_ways(record: Record, elements: int, ceiling: float, costly: bool) -> N
     """Every workload at every width, ours in turns with the ways that are costly to make or not."""
     import cupy
 
-    for name, (_, count, each, by_rows) in WORKLOADS.items():
+    for name, (formula, count, each, by_rows) in WORKLOADS.items():
         for hidden in HIDDEN if by_rows else (0,):
             shape = (max(1, elements // hidden), hidden) if hidden else (elements,)
             sets = [inputs(shape, count, seed) for seed in range(2)]
             cell = {"workload": name, "shape": shape, "costly": costly}
             runs: dict[str, Callable[..., Any]] = {}
+            off: dict[str, float] = {}
             for way, make in ways(name):
                 if way != OURS and (way in COSTLY) is not costly:
                     continue
@@ -317,7 +337,7 @@ def _time_ways(record: Record, elements: int, ceiling: float, costly: bool) -> N
                     continue
                 try:
                     run = make()
-                    run(*sets[0])
+                    off[way] = _error(formula, run(*sets[0]), sets[0])
                 except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
                     record.add("speed", **cell, way=way, error=repr(error)[:500])
                 else:
@@ -328,9 +348,19 @@ def _time_ways(record: Record, elements: int, ceiling: float, costly: bool) -> N
                 best = statistics.median(single or batches)
                 speed = each * shape[0] * (hidden or 1) / 1e9 / (best / 1e3)
                 record.add("speed", **cell, way=way, median_ms=best, gigabytes_per_s=speed,
-                           of_copy=speed / ceiling, times_ms=single, batch_ms=batches)  # fmt: skip
+                           of_copy=speed / ceiling, times_ms=single, batch_ms=batches,
+                           relative_error=off[way], right=off[way] < 1e-3)  # fmt: skip
             del sets, runs
             cupy.get_default_memory_pool().free_all_blocks()
+
+
+def _error(formula: Callable[..., Any], found: Any, arrays: list[Any]) -> float:
+    """How far a result is off that of CuPy in double precision: the largest relative error."""
+    import cupy
+
+    found = found if isinstance(found, cupy.ndarray) else cupy.from_dlpack(found)
+    want = formula(cupy, *(array.astype(np.float64) for array in arrays))
+    return float((cupy.abs(found - want) / (cupy.abs(want) + 1e-3)).max())
 
 
 def summary(record: Record) -> None:
@@ -425,7 +455,8 @@ def overhead(record: Record, calls: int = 2000) -> None:
 
 
 PARTS: dict[str, Callable[[Record], None]] = {
-    "machine": machine, "smoke": smoke, "capture": capture, "overhead": overhead, "tests": tests,
+    "machine": machine, "smoke": smoke, "variants": variants, "capture": capture,
+    "overhead": overhead, "tests": tests,
     "sanitizer": sanitizer, "traffic": traffic, "traffic-child": traffic_child, "speeds": speeds,
     "summary": summary,
 }  # fmt: skip
@@ -435,11 +466,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the parts; 0 where all of them came to an end and what was computed is right."""
     parser = argparse.ArgumentParser(description="One run on a machine with a CUDA device.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--parts", default="machine,smoke,capture,overhead,tests")
-    parser.add_argument("--budget-s", type=float, default=540.0)
+    parser.add_argument("--parts", default="machine,smoke,variants,capture,overhead,tests")
+    parser.add_argument("--budget-s", type=float, default=470.0)
+    parser.add_argument("--cache", type=Path, default=ROOT / ".device-cache",
+                        help="where machine code is kept between commands")  # fmt: skip
     parser.add_argument("--no-pool", action="store_true", help="memory straight from CUDA")
     options = parser.parse_args(arguments)
     record = Record(options.folder, options.budget_s)
+    os.environ["XDG_CACHE_HOME"] = str(options.cache.absolute())
     if options.no_pool:  # a checker sees the end of each array only where it has its own memory
         import cupy
 

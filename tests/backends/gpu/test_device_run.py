@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ from fuser.reports.record import load
 from tests.backends.gpu import fake_cupy
 
 device_run = pytest.importorskip("tools.device_run", reason="tools/ is in a checkout only")
+device_checks = sys.modules["device_checks"]
 
 
 @pytest.fixture
@@ -42,6 +45,12 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Any:
             device_run.PARTS, part, lambda record, function=function: function(record, 1 << 13)
         )
     monkeypatch.setitem(device_run.PARTS, "overhead", lambda r: device_run.overhead(r, calls=20))
+    small = {name: (f, tuple((min(r, 40), min(c, 700)) for r, c in shapes))
+             for name, (f, shapes) in device_checks.VARIANTS.items()
+             if name in ("map", "held by lanes")}  # fmt: skip
+    monkeypatch.setattr(device_checks, "VARIANTS", small)
+    monkeypatch.setattr(device_run, "device_checks_variants", small, raising=False)
+    monkeypatch.setattr(device_run, "TRAFFIC_TOO", (("softmax", 67),))
     device_run.fused.cache_clear()
     with fake_cupy.installed() as double:
         double.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
@@ -59,8 +68,11 @@ def test_parts_that_fail_do_not_stop_the_others(
     monkeypatch.setattr(
         shutil, "which", lambda name, *rest: None if name in absent else which(name, *rest)
     )
-    parts = "broken,machine,smoke,capture,overhead,sanitizer,traffic,traffic-child,speeds,summary"
-    status = rehearsed.main([str(tmp_path), "--parts", parts, "--no-pool"])
+    monkeypatch.setenv("XDG_CACHE_HOME", "")  # put back afterwards
+    parts = ("broken,machine,smoke,variants,capture,overhead,sanitizer,traffic,traffic-child,"
+             "speeds,summary")  # fmt: skip
+    given = [str(tmp_path), "--parts", parts, "--no-pool", "--cache", str(tmp_path / "kept")]
+    status = rehearsed.main(given)
     assert status == 1
     lines = [json.loads(line) for line in (tmp_path / "device.jsonl").read_text().splitlines()]
     by_part: dict[str, list[Any]] = {}
@@ -71,9 +83,14 @@ def test_parts_that_fail_do_not_stop_the_others(
     checked = {line["workload"] for line in by_part["smoke"]}
     assert checked > set(rehearsed.WORKLOADS) | set(rehearsed.CHECKS)
     assert all(line["right"] for line in by_part["smoke"] + by_part["capture"])
+    assert all(line.get("right", True) for line in by_part["variant"]), by_part["variant"]
+    assert {line["dtype"] for line in by_part["variant"]} >= {"float16", "float32", "float64"}
+    assert {line["workload"].rpartition(" ")[0] for line in by_part["variant"]} == set(
+        rehearsed.device_checks_variants
+    )
     ours = [line for line in by_part["speed"] if line["way"] == "fuser"]
     assert len(ours) == 2 * len(rehearsed.WORKLOADS)  # beside what is quick to make, and the others
-    assert all("gigabytes_per_s" in line for line in ours)
+    assert all("gigabytes_per_s" in line and line["right"] for line in ours)
     assert any("error" in line for line in by_part["speed"] if line["way"] == "raw")
     assert all("skipped" in by_part[part][0] for part in ("sanitizer", "traffic"))
     ways = {line["way"] for line in by_part["overhead"]}
@@ -90,6 +107,18 @@ def test_parts_that_fail_do_not_stop_the_others(
         assert line["planned_bytes"] > 0
         assert run is not None
         assert line["kernels"][0].endswith("_0_narrow")
+
+
+def test_what_runs_out_of_time_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As what ends with another status than 0."""
+    def late(command: list[str], **options: Any) -> Any:
+        raise subprocess.TimeoutExpired(command, 1)
+
+    record = device_run.Record(tmp_path, 100)
+    device_run._run(record, "quick", [sys.executable, "-c", "print(3)"], 50)
+    monkeypatch.setattr(subprocess, "run", late)
+    device_run._run(record, "late", ["sleep"], 50)
+    assert [record.lines(name)[0]["right"] for name in ("quick", "late")] == [True, False]
 
 
 def test_counted_bytes_are_read_from_ncus_table() -> None:
