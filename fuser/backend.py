@@ -375,7 +375,11 @@ class Backend(ABC):
         return self.array_module.asarray(value)
 
     def elsewhere(self, leaves: Sequence[Any]) -> AbstractContextManager[Any] | None:
-        """What makes the device current that a call's arrays are on, where another one is."""
+        """What makes the device current that a call's arrays are on, where another one is.
+
+        Args:
+            leaves: what the arguments of a call contain.
+        """
         return None
 
     def adopt(self, array: Any) -> Any:

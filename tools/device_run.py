@@ -258,8 +258,8 @@ def traffic(record: Record) -> None:
             continue
         found = sum(counted.get(name, 0.0) for name in entry["kernels"])
         ratio = found / entry["planned_bytes"]
-        record.add("traffic", workload=entry["workload"], row=entry["row"], planned_bytes=entry["planned_bytes"],
-                   counted_bytes=found, ratio=ratio,
+        record.add("traffic", workload=entry["workload"], row=entry["row"],
+                   planned_bytes=entry["planned_bytes"], counted_bytes=found, ratio=ratio,
                    holds=abs(ratio - 1) <= OF_PLANNED)  # fmt: skip
 
 

@@ -25,13 +25,21 @@ _SHARED_FREE = 48 * 1024
 _MAX_DYNAMIC_SHARED = 8
 
 
+class _Zeros(threading.local):
+    """A thread's counters, by device and stream: how many, where, and what keeps them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.kept: dict[tuple[int, int], tuple[int, int, Any]] = {}
+
+
 class CudaDevice:
     """CUDA through CuPy: its current device, stream and memory pool."""
 
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._captured: list[Any] = []
-        self._zeros = threading.local()
+        self._zeros = _Zeros()
         self._adopted: list[tuple[Any, Sequence[Any]]] = []
         self._current: Callable[[], int] | None = None
         self._current_stream: Callable[[int], Any] | None = None
@@ -136,9 +144,9 @@ class CudaDevice:
         zeroes them itself.
         """
         capturing = self.is_capturing(stream)
-        found = self._zeros.__dict__.get((number, stream))
+        found = self._zeros.kept.get((number, stream))
         if found is not None and found[0] >= count and not capturing:
-            return int(found[1])
+            return found[1]
         import cupy
 
         known = max(count, 1024)
@@ -147,7 +155,7 @@ class CudaDevice:
         if capturing:
             self._captured.append(memory)
         else:
-            self._zeros.__dict__[number, stream] = known, memory.ptr, memory
+            self._zeros.kept[number, stream] = known, int(memory.ptr), memory
         return int(memory.ptr)
 
     def forget_captured(self) -> int:

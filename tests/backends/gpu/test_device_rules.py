@@ -81,6 +81,7 @@ def test_blocks_of_a_stream_a_thread_and_a_graph_count_on_their_own(cupy: Any) -
     fused = fuser.fuse(lambda x: x.sum(), fallback="error")
     x = cupy.asarray(rows)
     device = backend.get_backend("gpu").device
+    fused(x)
     before = fuser.stats()["launches"]
     wanted = fused(x).get()
     assert fuser.stats()["launches"] == before + 1

@@ -68,6 +68,9 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None, set[str]
     "opaque call": (lambda x: np.sort(x * 2, axis=0) + 1, (X,), 2, {"unsupported-function"}),
     "product of matrices": (lambda x: np.tanh(x @ x.T) + 1, (X,), 1, {"unsupported-function"}),
     "mask": (lambda x: x[x > 0].sum(), (X,), 1, set()),
+    "gather": (lambda x, k: x[k] * 2, (X, np.array([3, 0, -1])), 1, set()),
+    "nested axes": (lambda x: (x.reshape(4, 10, 30) * 2).sum(axis=(0, 2)), (X,), 1, set()),
+    "row tiles": (lambda x: x.var(-1).mean(), (X,), 2, set()),
     "scan": (lambda x: np.cumsum(x * 2, axis=0) + 1, (X,), 2, {"unsupported-argument"}),
     "scatter": (_counted_places, (X,), 2, {"unsupported-argument"}),
     "element loop": (_elements, (X[:12, :9].copy(),), 11 * 9, set()),
@@ -105,7 +108,7 @@ def test_dask_runs_chunks_of_cupy_itself(cupy: Any) -> None:
 
 
 def test_tune_has_nothing_to_choose(cupy: Any) -> None:
-    """A nest has one launch plan for each length: it says so."""
+    """A nest has one launch plan, its schedule, for each length: it says so."""
     fused = fuser.fuse(lambda x: x * 2 + 1, fallback="error")
     assert "no loop nest" in str(fuser.tune(fused, cupy.asarray(X)))
 
@@ -114,4 +117,4 @@ def test_the_table_has_these_rows() -> None:
     """docs/gpu.md says what is tested here."""
     page = (Path(__file__).parents[3] / "docs/gpu.md").read_text()
     rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
-    assert {*FORMS, "Dask", "tune"} <= set(rows)
+    assert {*FORMS, "Dask", "schedule", "tune"} <= set(rows)
