@@ -143,8 +143,9 @@ def _systems(columns: bool) -> MakeInputs:
 
 
 def _toeplitz(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
-    lags = np.arange(1, side(elements) + 1)
-    return ((0.5 ** lags + uniform(generator, lags.shape, dtype, 0.0, 1e-3)).astype(dtype),)
+    """Lags whose matrix is definite, in whatever order they are: together they are below 1."""
+    count = side(elements)
+    return (uniform(generator, count, dtype, -0.5, 0.5) / count,)
 
 
 DOUBLE = ("float64",)

@@ -189,10 +189,10 @@ def programs() -> Mapping[str, Callable[..., Any]]:
         start = 0.5 * (x + 1), jnp.ones((), x.dtype)
         return while_loop(lambda state: state[1] > tolerance, turn, start)[0]
 
-    def conjugate_gradients(a: Array, b: Array, tolerance: float, most: int) -> Any:
+    def conjugate_gradients(half: Array, b: Array, tolerance: float, most: int) -> Any:
         def turn(state: Any) -> Any:
             x, residual, direction, squared, count = state
-            image = a @ direction
+            image = 3 * direction + half @ direction + direction @ half
             step = squared / (direction @ image)
             residual = residual - step * image
             now = residual @ residual

@@ -297,12 +297,12 @@ def newton_cube_root(x: Array, tolerance: float) -> Any:
     return root
 
 
-def conjugate_gradients(a: Array, b: Array, tolerance: float, most: int) -> Any:
-    """The product by BLAS, all else in two loops."""
+def conjugate_gradients(half: Array, b: Array, tolerance: float, most: int) -> Any:
+    """The products by BLAS, all else in two loops."""
     x, residual, direction = np.zeros_like(b), b.copy(), b.copy()
     squared = residual @ residual
     for _ in range(most):
-        image = a @ direction
+        image = 3 * direction + half @ direction + direction @ half
         step = squared / (direction @ image)
         now = 0.0
         for i in range(x.size):
