@@ -77,6 +77,7 @@ class Translator(Protocol):
     arrays: list[Any]
     out: list[Any]
     written: set[int]
+    of_planes: bool
 
     def temporary(self, value: Value) -> Value:
         """A number in a variable of its own."""
@@ -376,6 +377,19 @@ def dtype_of(t: Translator, lanes: Lanes) -> str:
     return found.pop()
 
 
+def _is_plane(part: Slice) -> bool:
+    """Whether a part has two axes or more, is the same in all iterations, and lies in rows."""
+
+    def stays(code: Expression) -> bool:
+        if isinstance(code, Operation):
+            return all(map(stays, code.args))
+        return isinstance(code, (Constant, Length))
+
+    spans = [span for _, span in part.spans]
+    rows = isinstance(part.axes[-1], Span) and part.axes[-1].step == 1
+    return rows and len(spans) > 1 and all(stays(s.start) and stays(s.length) for s in spans)
+
+
 def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool = False) -> None:
     """`target[...] = value`, as NumPy does it: what is read is read before anything is written.
 
@@ -401,6 +415,7 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
 
         for_each(t, lengths, put)
         return
+    t.of_planes = t.of_planes or _is_plane(target)
     if len(value.lengths) > len(lengths):
         raise NotTypedError("an array of more axes than what it is assigned to")
     same_lengths(t, value.lengths, lengths[len(lengths) - len(value.lengths) :])

@@ -147,7 +147,7 @@ class _Translator:
         self._seen: set[int] = set()
         self._scratch: dict[Any, int] = {}
         self._given: set[str] = set()
-        self.of_index = self.of_arrays = False
+        self.of_index = self.of_arrays = self.of_planes = self._of_elements = False
         for name, kind in bindings:
             if kind.endswith("]"):
                 dtype, _, rank = kind[:-1].partition("[")
@@ -184,6 +184,8 @@ class _Translator:
             results += self._leaves
         if self.of_arrays and not self.of_index:
             raise NotTypedError("it computes with whole arrays")
+        if self.of_planes and self._count == 1 and not self._of_elements:
+            raise NotTypedError("it computes planes, as kernels do that threads share")
         count = self._operands_count
         self.written = {array for array in self.written if array < count}
         if not results and not self.written:  # something that a graph can have
@@ -406,6 +408,7 @@ class _Translator:
     def _store(self, place: Slice, value: Value) -> None:
         """`array[indices] = value`."""
         dtype = self.arrays[place.array].dtype
+        self._of_elements = True
         self.written.add(place.array)
         indices, sure = slices.element_of(place, ()), self._is_sure(place)
         self.out.append(Store(place.array, indices, operators.cast(value, dtype), not sure))
