@@ -209,6 +209,11 @@ class FusedFunction(_Base[P, Result]):
         return self if copied is self.__wrapped__ else pickling.fused(copied, self.options)
 
     @property
+    def stage_kind(self) -> Callable[..., Any]:
+        """What makes a fused function of a stage's kernels, also for one that is made otherwise."""
+        return FusedFunction
+
+    @property
     def options(self) -> dict[str, Any]:
         """What `fuse` was given beside the function."""
         names = "backend mode fallback fastmath errstate kernel_name".split()

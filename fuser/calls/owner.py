@@ -30,6 +30,11 @@ class Owner(Protocol):
         ...
 
     @property
+    def stage_kind(self) -> Callable[..., Any]:
+        """What makes a fused function of a stage's kernels."""
+        ...
+
+    @property
     def options(self) -> dict[str, Any]:
         """What `fuse` was given beside the function."""
         ...

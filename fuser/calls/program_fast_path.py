@@ -77,7 +77,7 @@ class _Path:
         self.sizes = {name: size for name, size in call.sizes.items() if name not in self.scalars}
         self.told = told_by_integers(program)
         self.late = {**dict.fromkeys(late_lengths(program)), **self.told}
-        self.steps = Steps(call, program, type(owner), in_place=self.alone)
+        self.steps = Steps(call, program, owner.stage_kind, in_place=self.alone)
         count = trace.guards_before if trace.decisions else len(trace.value_guards)
         guards, before = guards_of(found, program), trace.value_guards[:count]
         self.first_guards = [guard for guard in guards if guard in before]

@@ -57,3 +57,26 @@ def test_planes_are_computed_by_kernels(function: Callable[..., None], planes: b
         function(*wanted)
         assert all(map(np.array_equal, given, wanted))
     assert ("loop over elements" not in str(fused.explain(*given))) is planes
+
+
+def rolling(a: Any, b: Any) -> Any:
+    """Iterations of a kernel and a loop over elements, on two rows that take turns."""
+    before = np.arange(b.shape[0] + 1)
+    for i in range(a.shape[0]):
+        now = before * 2 + i
+        for j in range(b.shape[0]):
+            now[j + 1] = min(now[j] + 1, before[j] + (0 if a[i] == b[j] else 1))
+        before = now
+    return before
+
+
+def test_iterations_of_kernels_and_loops_over_elements_take_the_short_way() -> None:
+    """Each iteration is one function of both, whose stages are fused functions of their own."""
+    fused = fuser.fuse(rolling, fallback="error")
+    generator = np.random.default_rng(4)
+    a, b = generator.integers(0, 4, 12), generator.integers(0, 4, 15)
+    for _ in range(3):
+        assert np.array_equal(fused(a, b), rolling(a, b))
+    before = fuser.stats().get("launches", 0)
+    fused(a, b)
+    assert fuser.stats().get("launches", 0) == before  # Python launches none: it is all native
