@@ -46,7 +46,7 @@ main()
 @pytest.mark.parametrize(
     ("absent", "arguments", "code"),
     [
-        ("click", ["--help"], 2), ("click", ["run", "--list"], 2),
+        ("click", ["run", "--list"], 2),
         ("scipy", ["compare", "{}", "{}"], 2), ("pytest", ["pytest"], 2),
         ("pandas", ["report", "{}"], 1), ("jinja2", ["report", "{}"], 1),
         ("matplotlib", ["report", "{}"], 1), ("rich", ["--help"], 0), ("pandas", ["doctor"], 0),
