@@ -1,7 +1,6 @@
 """The command `fuser-bench`."""
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from fuser.suites.commands.doctor import BUSY, findings
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.history_command import history
 from fuser.suites.commands.measure_plan import measure
-from fuser.suites.commands.parameters import Existing, Named
+from fuser.suites.commands.parameters import Existing, Finite, Named
 from fuser.suites.commands.pytest_command import pytest_command
 from fuser.suites.commands.saved_runs import RESULTS, not_writable, open_run
 from fuser.suites.commands.side_by_side_command import side_by_side
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
     from fuser.suites.commands.reproduce import Repeated
 
 PRESETS = ("quick", "full", *presets.TABLES)
-
-
-def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
-    """Refuse what is no number, which is in no range and beyond none."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no number of seconds")
-    return value
 
 
 FIRST_STEPS = """
@@ -88,10 +80,7 @@ def main() -> None:
 @click.option("--resume", metavar="RUN", help="Go on with a run that ended early, in its folder.")
 @click.option("--full", is_flag=True, help="--preset full: everything, about an hour and a half.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
-@click.option(
-    "--budget-s", type=click.FloatRange(1), callback=_finite,
-    help="Seconds for measuring (quick: 200).",
-)
+@click.option("--budget-s", type=Finite(1), help="Seconds for measuring (quick: 200).")
 @click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
 @click.option("--peers", is_flag=True, help="Also every other fuser that is installed.")
 @click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")

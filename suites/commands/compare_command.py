@@ -1,21 +1,14 @@
 """The command `fuser-bench compare`: two saved runs, and a gate for CI."""
 
 import json
-import math
 import sys
 from pathlib import Path
 
 import click
 
 from fuser.reports.record import RecordError
+from fuser.suites.commands.parameters import Finite
 from fuser.suites.commands.saved_runs import open_run
-
-
-def _number(_context: click.Context, _option: click.Parameter, value: float) -> float:
-    """Refuse what compares with nothing: a range lets NaN through."""
-    if math.isnan(value):
-        raise click.BadParameter("nan is no number; give a share, as 0.05")
-    return value
 
 
 @click.command()
@@ -25,8 +18,8 @@ def _number(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.option("--no-clock", is_flag=True, help="Compare what is counted, not times.")
 @click.option("--same-text", is_flag=True, help="Another emitted text is a regression.")
 @click.option(
-    "--margin", type=click.FloatRange(0, min_open=True), callback=_number, default=0.05,
-    show_default=True, help="Relative difference in time that is still the same.",
+    "--margin", type=Finite(0, min_open=True), default=0.05, show_default=True,
+    help="Relative difference in time that is still the same, as a share.",
 )
 @click.option("--markdown", type=click.Path(dir_okay=False), help="Write a summary for CI here.")
 @click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML here.")

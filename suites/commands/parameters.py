@@ -1,5 +1,6 @@
-"""What options and arguments take, where a refusal names what is near: names, and paths."""
+"""What options and arguments take: numbers, and names and paths, of which what is near is said."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,19 @@ class Named(click.Choice[str]):
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         """Say that nothing is called so, and what is near it."""
         return f"nothing is called {value!r}; {near_it(value, self.choices)}"
+
+
+class Finite(click.FloatRange):
+    """A number of a range; infinities, and NaN, which is in no range and beyond none, are none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number."""
+        found: float = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{found} is no number", param, ctx)
+        return found
 
 
 class Existing(click.Path):

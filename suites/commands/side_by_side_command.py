@@ -9,7 +9,7 @@ from fuser.reports.record import RecordError, load
 from fuser.suites import presets
 from fuser.suites.commands import measure_plan
 from fuser.suites.commands.exit_codes import ExitCode
-from fuser.suites.commands.parameters import Existing, Named
+from fuser.suites.commands.parameters import Existing, Finite, Named
 from fuser.suites.commands.saved_runs import RECORD, not_writable
 from fuser.suites.probes.machine import command_line
 
@@ -26,7 +26,7 @@ PAGE = "side_by_side.md"
     type=Named([each for each in presets.TABLES if each != "dask"]),
     help="These tables only; may be given again.",
 )
-@click.option("--budget-s", type=click.FloatRange(1), default=1200.0, show_default=True,
+@click.option("--budget-s", type=Finite(1), default=1200.0, show_default=True,
               help="Seconds for arrays, over all their tables.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Processes of each checkout.")
 def side_by_side(

@@ -23,7 +23,7 @@ from fuser.base.near import near_it
 from fuser.suites import presets
 from fuser.suites.commands import selection
 from fuser.suites.commands.exit_codes import ExitCode
-from fuser.suites.commands.parameters import Named
+from fuser.suites.commands.parameters import Finite, Named
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
 from fuser.tuner import Timer, TunedNest, launches_of, time_again, tune
@@ -39,7 +39,7 @@ AIM, AIM_95 = 1.03, 1.15
 @click.option("--keep", is_flag=True, help="Run by the best schedules on this machine from now on.")
 @click.option("--processes", type=click.IntRange(1, 50), default=5, show_default=True,
               help="Fresh processes that time the best schedule again.")
-@click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True,
+@click.option("--seconds", type=Finite(0.01), default=2.0, show_default=True,
               help="For each loop nest in each process.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--constant", default="", metavar="NAME",
