@@ -5,6 +5,7 @@ group `fuser.runners` that names a `Runner` subclass; whatever it needs, it impo
 methods. `fuser-bench doctor` lists the runners found, the absent ones with their reason.
 """
 
+import re
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,27 @@ class NotExpressibleError(Exception):
     """A formula that a runner cannot take; the row is "not run", with this reason."""
 
 
+@contextmanager
+def refusals(what: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Surround what another library may refuse: its errors of these kinds are no failures.
+
+    Raises:
+        NotExpressibleError: with `what` before the error's first line.
+    """
+    try:
+        yield
+    except kinds as error:
+        raise NotExpressibleError(f"{what}: {first_line(error)}") from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text that says something, at most 160 characters."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # numba colours its messages
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wanted = [line for line in lines if not line.startswith("Failed in nopython mode pipeline")]
+    return (wanted or lines or [type(error).__name__])[0][:160]
+
+
 class Runner:
     """The contract. A subclass gives the class attributes and `prepare`; the rest has defaults."""
 
@@ -81,6 +103,14 @@ class Runner:
         if (module := next(absent, None)) is None:
             return None
         return f"{module} is not installed: pip install {self.needs[module]}"
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives; what it gave for the same key before, in long runs."""
+        kept = self.__dict__.setdefault("_kept", {})
+        self.reused = self.reuses and key in kept
+        if not self.reused:
+            kept[key] = make()
+        return kept[key]
 
     def start(self) -> None:
         """Load what is loaded once in a process, so that no first call pays for it."""

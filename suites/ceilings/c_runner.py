@@ -201,9 +201,6 @@ class CRunner(Runner):
     writes_into = True
     typical_first_call_s = 1.0
 
-    def __init__(self) -> None:
-        self.kept: dict[Any, Loop] = {}
-
     def unavailable(self) -> str | None:
         """Return what to install, or None."""
         return None if which("gcc") else "gcc is not installed"
@@ -221,11 +218,8 @@ class CRunner(Runner):
             (each.dtype, each.ndim, element_step(each)) if isinstance(each, np.ndarray)
             else type(each) for each in arguments
         )  # fmt: skip
-        key = (function, kinds)
-        self.reused = self.reuses and key in self.kept
-        if not self.reused:
-            self.kept[key] = _loop(function, arguments)
-        return Bound(self.kept[key], buffers)
+        loop = self.once((function, kinds), lambda: _loop(function, arguments))
+        return Bound(loop, buffers)
 
 
 def _loop(function: Callable[..., Any], arguments: Arguments) -> Loop:

@@ -85,8 +85,8 @@ def mixed_dtypes(counts: Array, gain: Array, offset: Array) -> Any:
 
 
 def _deviations(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Array:
-    values: Array = np.abs(normal(generator, row_length(elements), dtype))
-    return values + np.asarray(0.5, dtype)
+    values: Array = np.abs(normal(generator, row_length(elements), dtype)) + np.asarray(0.5, dtype)
+    return values
 
 
 _rows, _row = drawn(normal, shape=rows_of), drawn(normal, shape=row_length)

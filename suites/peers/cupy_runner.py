@@ -8,8 +8,7 @@ import numpy as np
 
 from fuser.suites.checks.verify import flatten
 from fuser.suites.formula import Rebuilding, in_module
-from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, first_line, refusals
 from fuser.suites.workload import Arguments
 
 
@@ -47,10 +46,8 @@ class CupyRunner(Runner):
             wait()
             return result
 
-        try:
+        with refusals(self.name, AttributeError, TypeError, NotImplementedError):
             call(*self.accept(arguments))
-        except (AttributeError, TypeError, NotImplementedError) as error:
-            raise NotExpressibleError(f"{self.name}: {first_line(error)}") from error
         return call
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.formula import loaded, module_text
-from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, refusals
 from fuser.suites.workload import Arguments
 
 NEEDED = (
@@ -49,17 +48,17 @@ class DaceRunner(Runner):
         """
         import dace
 
-        try:
-            with warnings.catch_warnings(), open(os.devnull, "w") as out, redirect_stdout(out):
-                warnings.simplefilter("ignore")
-                path = self.folder / f"{function.__name__}.py"
-                path.write_text(module_text(function), encoding="utf-8")
-                plain = getattr(loaded(path.stem, path), function.__name__)
-                program: Any = dace.program(auto_optimize=True)(plain)
-                compiled = program.compile(*arguments)
-                names = program.f.__code__.co_varnames
-        except Exception as error:  # its parser and compilers raise many kinds
-            raise NotExpressibleError(f"dace: {first_line(error)}") from error
+        with (
+            refusals("dace", Exception),  # its parser and compilers raise many kinds
+            warnings.catch_warnings(), open(os.devnull, "w") as out, redirect_stdout(out),
+        ):  # fmt: skip
+            warnings.simplefilter("ignore")
+            path = self.folder / f"{function.__name__}.py"
+            path.write_text(module_text(function), encoding="utf-8")
+            plain = getattr(loaded(path.stem, path), function.__name__)
+            program: Any = dace.program(auto_optimize=True)(plain)
+            compiled = program.compile(*arguments)
+            names = program.f.__code__.co_varnames
 
         def call(*given: Any) -> Any:
             result = compiled(**dict(zip(names, given, strict=False)))

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.peers.jax_runner import JaxRunner
-from fuser.suites.runners import NotExpressibleError
 from fuser.suites.workload import Arguments
 
 Array = Any
@@ -447,10 +446,5 @@ class JaxProgramsRunner(JaxRunner):
         program = programs().get(function.__name__)
         if program is None:
             return super().prepare(function, arguments)
-        jitted: Any = jax.jit(program, static_argnums=STATIC.get(function.__name__, ()))
-        try:
-            jitted.lower(*self.accept(arguments))
-        except TypeError as error:
-            raise NotExpressibleError(f"jax.jit: {error}") from error
-        self.compiled.append(jitted)
-        return lambda *given: jax.block_until_ready(jitted(*given))
+        jitted = jax.jit(program, static_argnums=STATIC.get(function.__name__, ()))
+        return self.lowered(jitted, arguments)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.formula import Rebuilding, in_module
-from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, refusals
 from fuser.suites.workload import Arguments
 
 
@@ -35,20 +34,20 @@ class JaxRunner(Runner):
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function; its call ends when the results are there."""
         import jax.numpy
+
+        copied = Rebuilding(swap=in_module(jax.numpy)).copy(function, jax.jit)
+        return self.lowered(copied, arguments)
+
+    def lowered(self, jitted: Any, arguments: Arguments) -> Callable[..., Any]:
+        """Return a call of what JAX compiles that ends when the results are there."""
+        import jax
         from jax import errors
 
-        jitted: Any = Rebuilding(swap=in_module(jax.numpy)).copy(function, jax.jit)
-        try:
+        with refusals("jax.jit", TypeError, errors.JAXIndexError, AttributeError):
             jitted.lower(*self.accept(arguments))
-        except (TypeError, errors.JAXIndexError, AttributeError) as error:
-            raise NotExpressibleError(f"jax.jit: {first_line(error)}") from error
         self.compiled.append(jitted)
         wait = jax.block_until_ready
-
-        def call(*given: Any) -> Any:
-            return wait(jitted(*given))
-
-        return call
+        return lambda *given: wait(jitted(*given))
 
     def accept(self, arguments: Arguments) -> Arguments:
         """Return copies as JAX arrays; numbers stay Python's, which JAX takes as weak."""

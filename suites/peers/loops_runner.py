@@ -8,13 +8,13 @@ programs are in `loop_programs.py`.
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from fuser.suites.peers.loop_programs import PROGRAMS
-from fuser.suites.peers.numba_runner import FASTMATH, first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.peers.numba_runner import FASTMATH
+from fuser.suites.runners import NotExpressibleError, Runner, refusals
 from fuser.suites.workload import Arguments
 
 Array = Any
@@ -335,7 +335,6 @@ class LoopsRunner(Runner):
     fastmath: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self.kept: dict[Any, Callable[..., Any]] = {}
         self.dtype: np.dtype[Any] = np.dtype(np.float64)
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
@@ -351,9 +350,12 @@ class LoopsRunner(Runner):
             raise NotExpressibleError("no loop is written for it")
         self.dtype = next(each.dtype for each in arguments if isinstance(each, np.ndarray))
         key = (function, *map(numba.typeof, arguments))
-        self.reused = self.reuses and key in self.kept
-        if self.reused:
-            return self.kept[key]
+        return cast(Callable[..., Any], self.once(key, lambda: self._compiled(loop, arguments)))
+
+    def _compiled(self, loop: Any, arguments: Arguments) -> Any:
+        """Compile a loop, and call it once."""
+        import numba
+
         # programs may meet infinities and NaN; loops over rows keep what they were tuned with
         fastmath = self.fastmath and (set(FASTMATH) if loop in PROGRAMS else True)
         known = {
@@ -367,14 +369,10 @@ class LoopsRunner(Runner):
                 known[each.__name__] = numba.njit(fastmath=fastmath, inline="always")(copied)
         copied = types.FunctionType(loop.__code__, known, loop.__name__)
         compiled: Any = numba.njit(parallel="prange" in names, fastmath=fastmath)(copied)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), refusals("numba.njit", numba.core.errors.NumbaError):
             warnings.simplefilter("ignore")
-            try:
-                compiled(*arguments)
-            except numba.core.errors.NumbaError as error:
-                raise NotExpressibleError(f"numba.njit: {first_line(error)}") from error
-        self.kept[key] = compiled
-        return self.kept[key]
+            compiled(*arguments)
+        return compiled
 
     def fetch(self, result: Any) -> Any:
         """Return numbers, which numba gives as Python's, in the type of the arrays."""

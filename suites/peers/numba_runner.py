@@ -4,7 +4,6 @@ fastmath without the promise that there are neither NaN nor infinities: with it 
 is NaN where `exp` overflows, a wrong result, which gets no speed.
 """
 
-import re
 import warnings
 from collections.abc import Callable
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from fuser.suites.formula import NARROW, NarrowNumbers, Rebuilding
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, refusals
 from fuser.suites.workload import Arguments
 
 FASTMATH = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
@@ -37,18 +36,20 @@ class NumbaRunner(Runner):
 
     def __init__(self) -> None:
         self.compiled: list[Any] = []
-        self.kept: dict[Any, Any] = {}
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled function; compiling happens here, before its first call."""
         import numba
-        from numba.core.errors import NumbaError
 
         types = tuple(map(numba.typeof, self.accept(arguments)))
-        known = self.kept.get((function, types))
-        self.reused = self.reuses and known is not None
-        if self.reused:
-            return cast(Callable[..., Any], known)
+        found = self.once((function, types), lambda: self._compiled(function, arguments, types))
+        return cast(Callable[..., Any], found)
+
+    def _compiled(self, function: Callable[..., Any], arguments: Arguments, types: Any) -> Any:
+        """Compile."""
+        import numba
+        from numba.core.errors import NumbaError
+
         options = {"parallel": True, "fastmath": set(FASTMATH)}
         helper = numba.njit(inline="always", **options)
         how: dict[str, Any] = {"finish": helper}
@@ -56,15 +57,11 @@ class NumbaRunner(Runner):
             how |= {"change": NarrowNumbers, "extra": {NARROW: narrow}}
             how["swap"] = lambda value: narrow(value) if type(value) is float else value
         dispatcher: Any = Rebuilding(**how).copy(function, numba.njit(**options))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), refusals("numba.njit", NumbaError):
             warnings.simplefilter("ignore")  # that nothing could run in parallel is no error
-            try:
-                dispatcher.compile(types)
-            except NumbaError as error:
-                raise NotExpressibleError(f"numba.njit: {first_line(error)}") from error
+            dispatcher.compile(types)
         self.compiled.append(dispatcher)
-        self.kept[function, types] = dispatcher
-        return cast(Callable[..., Any], dispatcher)
+        return dispatcher
 
     def accept(self, arguments: Arguments) -> Arguments:
         """Return NumPy's arrays, and Python floats as float32 where all arrays are."""
@@ -85,11 +82,3 @@ def _narrow_dtype(arguments: Arguments) -> type[np.floating[Any]] | None:
         if isinstance(each, np.ndarray) and each.dtype.kind == "f"
     }
     return kinds.pop() if len(kinds) == 1 and kinds != {np.float64} else None
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's text that says something, at most 160 characters."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # numba colours its messages
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    wanted = [line for line in lines if not line.startswith("Failed in nopython mode pipeline")]
-    return (wanted or lines or [type(error).__name__])[0][:160]

@@ -8,9 +8,8 @@ import numpy as np
 
 import fuser
 from fuser.ir.graph import Graph, Node, constant_value
-from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.probes import machine
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import NotExpressibleError, Runner, refusals
 from fuser.suites.workload import Arguments
 
 LONGEST = 4_000
@@ -70,18 +69,14 @@ class NumexprRunner(Runner):
             return evaluate(text, values, {})
 
         evaluate = numexpr.evaluate
-        try:
+        with refusals("numexpr", NotImplementedError, ValueError, TypeError, KeyError):
             call(*arguments)
-        except (NotImplementedError, ValueError, TypeError, KeyError) as error:
-            raise NotExpressibleError(f"numexpr: {first_line(error)}") from error
         return call
 
 
 def _traced(function: Callable[..., Any], arguments: Arguments) -> Graph:
-    try:
+    with refusals("not one expression", fuser.FuserError):
         return fuser.trace(function, *arguments)
-    except fuser.FuserError as error:
-        raise NotExpressibleError(f"not one expression: {first_line(error)}") from error
 
 
 def expression(graph: Graph) -> tuple[str, dict[str, Any]]:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.formula import loaded, module_text
-from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, refusals
 from fuser.suites.workload import Arguments
 
 FLAGS = ("-O3", "-march=native", "-fopenmp")
@@ -47,12 +46,10 @@ class PythranRunner(Runner):
         self.reused = path.exists()
         if not self.reused:
             path.parent.mkdir(exist_ok=True)
-            try:
+            with refusals("pythran", Exception):  # its compilers raise many kinds
                 made = pythran.compile_pythrancode(
                     name, text, extra_compile_args=list(FLAGS), extra_link_args=["-fopenmp"]
                 )
-            except Exception as error:  # its compilers raise many kinds
-                raise NotExpressibleError(f"pythran: {first_line(error)}") from error
             Path(made).rename(path)
         compiled: Callable[..., Any] = getattr(loaded(name, path), function.__name__)
         return compiled

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.runners import Runner, refusals
 from fuser.suites.workload import Arguments
 
 COMPILERS = ("g++", "clang++", "c++")
@@ -23,9 +22,6 @@ class TorchRunner(Runner):
     typical_first_call_s = 2.5
     description = "torch.compile(fullgraph=True) of the NumPy formula, inductor, CPU"
 
-    def __init__(self) -> None:
-        self.kept: dict[Callable[..., Any], Any] = {}
-
     def unavailable(self) -> str | None:
         """Return what to install, or None."""
         if (reason := super().unavailable()) is not None:
@@ -39,24 +35,18 @@ class TorchRunner(Runner):
         import torch
         from torch._dynamo.exc import TorchDynamoException
 
-        self.reused = self.reuses and function in self.kept
-        if self.reused:
-            # another size makes torch compile once more, then for every size at once
-            compiled = self.kept[function]
-        else:
+        def compiled() -> Any:
             if not self.reuses:
                 torch._dynamo.reset()
             on_tensors = _with_its_own_code(torch.compiler.wrap_numpy(function))
+            # another size makes torch compile once more, then for every size at once
             dynamic = None if self.reuses else False
-            compiled = self.kept[function] = torch.compile(
-                on_tensors, fullgraph=True, dynamic=dynamic
-            )
-        try:
-            with torch.no_grad():
-                compiled(*self.accept(arguments))
-        except TorchDynamoException as error:
-            raise NotExpressibleError(f"torch.compile: {first_line(error)}") from error
-        return cast(Callable[..., Any], compiled)
+            return torch.compile(on_tensors, fullgraph=True, dynamic=dynamic)
+
+        call = self.once(function, compiled)
+        with torch.no_grad(), refusals("torch.compile", TorchDynamoException):
+            call(*self.accept(arguments))
+        return cast(Callable[..., Any], call)
 
     def accept(self, arguments: Arguments) -> Arguments:
         """Return tensors on the same memory; what torch cannot view is copied."""

@@ -14,7 +14,7 @@ from fuser.suites.checks.verify import compare, other_dtypes, reference
 from fuser.suites.families.elementwise import axpy
 from fuser.suites.families.must_refuse import newton_until_converged
 from fuser.suites.formula import Rebuilding
-from fuser.suites.peers import numba_runner, numexpr_runner
+from fuser.suites.peers import numexpr_runner
 from fuser.suites.registry import resolve
 from fuser.suites.runners import NotExpressibleError
 from tests.suites import cheats
@@ -133,8 +133,8 @@ def test_numexpr_refuses_with_the_reason(function: Any, reason: str) -> None:
 def test_numbas_messages_are_one_plain_line() -> None:
     """Without colours and without the line that every message starts with."""
     error = ValueError("Failed in nopython mode pipeline (step: x)\n\x1b[1m\x1b[1mno such\x1b[0m\n")
-    assert numba_runner.first_line(error) == "no such"
-    assert numba_runner.first_line(ValueError()) == "ValueError"
+    assert runners.first_line(error) == "no such"
+    assert runners.first_line(ValueError()) == "ValueError"
 
 
 def test_what_a_peer_cannot_take_is_not_run() -> None:
