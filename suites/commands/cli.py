@@ -280,7 +280,7 @@ main.add_command(tune_command)
 def doctor(as_json: bool) -> None:
     """Say what this machine can measure.
 
-    And what is lacking, what that costs, and what to install.
+    It says also what is lacking, what that costs, and what to install.
     """
     rows = list(findings())
     if as_json:

@@ -34,7 +34,7 @@ def side_by_side(
 ) -> None:
     """Time two checkouts of the fuser in turns.
 
-    This one and that in the folder BASELINE, table by table.
+    This checkout and the one in the folder BASELINE, table by table.
 
     The records and the page go into FOLDER. Started again with the same folder, it goes on where
     time ran out; what is measured already is not measured again. It ends with 0 where the geometric

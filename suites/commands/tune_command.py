@@ -55,10 +55,10 @@ def tune_command(
     Times every legal schedule of the kernels of IDS, or of a preset's rows.
 
     Regret is the time by the chosen schedule over that by the fastest one: 1 where the choice is
-    the best. The fastest of many is so partly by chance; so it is timed again in processes that
-    did not choose it, and the median of theirs is printed. Kept are schedules alone that give the
-    same bits, in the folder of the machine code; CI keeps nothing. With --constant, whole kernels
-    are timed under each --value, in turns; printed are times over those under the usual value.
+    the best. The fastest of many seems faster than it is; so processes that did not choose it time
+    it again, and the median of their times is printed. Only schedules that give the same bits are
+    kept, in the folder of the machine code; CI keeps nothing. With --constant, whole kernels are
+    timed under each --value, in turns, and the times over those under the usual value are printed.
     """
     from rich.console import Console
     from rich.progress import Progress
