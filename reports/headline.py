@@ -99,7 +99,8 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
 def _interval(low: float, high: float, processes: int) -> str:
     if math.isnan(low) or math.isnan(high):
         return no_interval(processes)
-    return f"95% interval {ratio_text(low)} to {ratio_text(high)}"
+    spans = ", which spans 1: no difference is shown" if low <= 1 <= high else ""
+    return f"95% interval {ratio_text(low)} to {ratio_text(high)}{spans}"
 
 
 def _second(ratio: float, rows: int, counted: int) -> str:

@@ -6,7 +6,9 @@ import pytest
 
 from fuser.reports.analysis import analyse
 from fuser.reports.answers import answers_of
+from fuser.reports.headline import cards_of
 from fuser.reports.record import Record
+from fuser.reports.tables import summary_table
 from tests.reports import synthetic
 
 
@@ -63,3 +65,22 @@ def test_nothing_fused_has_no_answer(record: Record) -> None:
              for each in record.cells]  # fmt: skip
     assert answers_of(analyse(replace(record, variants=variants, cells=cells))) == []
     assert answers_of(analyse(synthetic.empty())) == []
+
+
+def test_an_interval_that_spans_one_shows_no_difference(record: Record) -> None:
+    """In the sentence and on the card; no row of such a run gains most."""
+    noisy = []
+    for cell in record.cells:
+        runs = [
+            replace(run, samples=replace(run.samples, seconds=[
+                each * (1, 40, 0.02)[process % 3] for each, process in
+                zip(run.samples.seconds, run.samples.process, strict=True)
+            ])) if run.variant == "fused" else run
+            for run in cell.runs
+        ]  # fmt: skip
+        noisy.append(replace(cell, runs=runs))
+    spread = replace(record, cells=noisy)
+    assert "which spans 1: no difference is shown" in _said(spread)["How much faster?"]
+    assert "Most is gained" not in _said(spread)["How much faster?"]
+    cards = [str(each) for each in cards_of(spread, summary_table(analyse(spread)))]
+    assert any("which spans 1: no difference is shown" in each for each in cards)
