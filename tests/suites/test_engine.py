@@ -312,11 +312,11 @@ def test_one_that_dies_among_several_costs_its_row() -> None:
 
 def test_a_run_goes_on_where_an_earlier_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells begun too late are left out; those that have samples are not measured again."""
-    plan = alternating(cheats.Honest, budget_s=30.0)
     monkeypatch.setattr(engine, "LEAST_WORKER_S", -1.0)
-    late = Engine(replace(plan, budget_s=-1.0)).run()
+    late = Engine(alternating(budget_s=-1.0)).run()
     assert not any(run.samples.seconds for cell in late.cells for run in cell.runs)
+    plan = plan_of(cheats.Honest, cells=(CELL, LARGER), alternate=True, budget_s=30.0)
     first = Engine(replace(plan, cells=plan.cells[:1])).run()
     whole = Engine(plan, earlier=first).run()
     assert whole.cells[0] == first.cells[0]
-    assert row(whole, "baseline", 1).samples.seconds
+    assert row(whole, "honest", 1).samples.seconds
