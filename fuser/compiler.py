@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
 from fuser.base import budget, config, counters, notices
-from fuser.base.digests import digest
+from fuser.base.caches import digest
 from fuser.base.records import changed
 from fuser.base.timeline import phase
 from fuser.codegen import LoopNest, loop_nests

@@ -3,6 +3,8 @@
 A cache holds what is expensive to make. A memo table (`memo`) holds what a function that reads
 nothing but its arguments gave for the last of them: forgetting changes nothing but time. Both are
 in the table, so that `clear_caches` reaches everything, and whoever looks finds it in one file.
+
+With them, digests of texts: kernels are named and kept by these.
 """
 
 from __future__ import annotations
@@ -10,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import _lru_cache_wrapper, lru_cache
 from typing import Any, TypeVar
+
+try:  # `hashlib` gives the same function, and loads OpenSSL: 3 ms of the first `fuse`
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 from fuser.base.records import record
 
@@ -108,3 +115,9 @@ def clear() -> None:
         function()
     for each in _memos:
         each.cache_clear()
+
+
+
+def digest(*parts: bytes) -> bytes:
+    """The 32 bytes of the digest of what the parts are together."""
+    return blake2b(b"".join(parts), digest_size=32).digest()

@@ -18,7 +18,7 @@ import sys
 import warnings
 
 from fuser.base import config
-from fuser.base.digests import digest
+from fuser.base.caches import digest
 
 #: All entries together, and how many, at most; the least recently used go first, until there is
 #: room for some more. Looking through the folder takes 5 us an entry.

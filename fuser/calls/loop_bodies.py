@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backend import backend_of, chosen, chosen_name, get_backend
+from fuser.backend import MISSED, backend_of, chosen, chosen_name, get_backend
 from fuser.base import budget, trees
 from fuser.base.call_keys import exact_key, signature
 from fuser.base.errors import BackendError, Reason, Unsupported
@@ -17,7 +17,6 @@ from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scala
 from fuser.base.records import changed
 from fuser.calls import native_call
 from fuser.calls.fused_function import LONG_WAY, FusedFunction
-from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import is_brief, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun

@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backend import PythonCall
+from fuser.backend import MISSED, PythonCall
 from fuser.base import config, counters, trees
 from fuser.base.call_keys import signature
 from fuser.base.records import changed
 from fuser.calls.owner import Owner
-from fuser.calls.prepared import MISSED
 from fuser.calls.program_steps import (
     Steps,
     guards_of,

@@ -12,9 +12,9 @@ from fuser.backends.cpu.entries.tables import SCALAR_NAME
 from fuser.backends.cpu.machine import layout
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.capture import captures
+from fuser.executor import outside
 from fuser.ir import dims
 from fuser.runtime.symbolic import Assumptions, NotSymbolic, Symbolic
-from fuser.runtime.view_bounds import outside
 
 
 def take_integers(

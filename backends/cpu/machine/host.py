@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.object_file import PAGE
 from fuser.base import disk_cache, forks
-from fuser.base.digests import digest
+from fuser.base.caches import digest
 
 PROCESSORS = "/proc/cpuinfo"
 #: What identifies a processor; the rest varies between its cores or by the minute.

@@ -17,7 +17,7 @@ from fuser.backends.cpu.machine import processors, target
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling.schedules import is_legal, same_bits
 from fuser.base import config, disk_cache, forks
-from fuser.base.digests import digest
+from fuser.base.caches import digest
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backend import MISSED
 from fuser.base import config
 from fuser.calls import native_call
-from fuser.calls.prepared import MISSED
 from fuser.calls.program_fast_path import ReadyProgram
 
 X = np.random.default_rng(5).standard_normal((5, 4))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.runtime.view_bounds import outside
+from fuser.executor import outside
 
 BEYOND = {
     "part{0; 0; 5000} x0": "float64[5000]",
