@@ -328,8 +328,11 @@ class Backend(ABC):
         """An object whose `run(arrays, numbers)` does all of a bound launch at once, or None."""
         return None
 
-    def install_entry(self, function: Any, call: ServedCall) -> bool:
-        """Serve calls of a function like this one without Python, where the backend can.
+    def install(self, function: Any, call: ServedCall | PythonCall | PlainCall) -> bool:
+        """Have calls of a function like this one begin natively, where the backend can.
+
+        Those that are served run without Python. Of those that Python serves the arguments are
+        compared before. Of those that are the plain function's a number go there at once.
 
         Args:
             function: the fused function.
@@ -393,30 +396,6 @@ class Backend(ABC):
     def threads(self) -> int:
         """How many threads of this machine a kernel may use."""
         return 1
-
-    def install_plain(self, function: Any, call: PlainCall) -> bool:
-        """Send a number of calls like this one to the plain function, where the backend can.
-
-        Args:
-            function: the fused function.
-            call: one that no kernel served.
-
-        Returns:
-            Whether it will.
-        """
-        return False
-
-    def install_python(self, function: Any, call: PythonCall) -> bool:
-        """Compare the arguments of calls like this one natively, then call what serves them.
-
-        Args:
-            function: the fused function.
-            call: what serves them.
-
-        Returns:
-            Whether it will.
-        """
-        return False
 
     def element_kernel(self, code: Code) -> Any:
         """What runs a loop over elements, see `fuser.element_loops.region.run`.

@@ -203,36 +203,22 @@ class CpuBackend(Backend):
 
         return make(launch)
 
-    def install_entry(self, function: Any, call: ServedCall) -> bool:
-        """Serve such calls through the native dispatcher.
+    def install(self, function: Any, call: ServedCall | PythonCall | PlainCall) -> bool:
+        """Have such calls begin at the native dispatcher.
 
-        It is loaded when something is called for the second time: a process that calls each
-        function once never needs it.
+        It is loaded when something is called for the second time, and for the plain function when
+        that is called often: a process that calls each function once never needs it.
         """
-        first = not call.specialisation.repeated and call.launch.sequence is not None
-        if first and "fuser.backends.cpu.entries.entry" not in sys.modules:
-            call.specialisation.repeated = True
-            return True
+        if "fuser.backends.cpu.entries.entry" not in sys.modules:
+            if isinstance(call, PlainCall) and call.seen < OFTEN:
+                return False
+            if isinstance(call, ServedCall) and call.launch.sequence is not None:
+                if not call.specialisation.repeated:
+                    call.specialisation.repeated = True
+                    return True
         from fuser.backends.cpu.entries.entry import install
 
         return install(function, call)
-
-    def install_plain(self, function: Any, call: PlainCall) -> bool:
-        """Send such calls to the plain function by the native dispatcher.
-
-        Where no kernel has needed that yet, it is loaded for what is called often only.
-        """
-        if "fuser.backends.cpu.entries.entry" not in sys.modules and call.seen < OFTEN:
-            return False
-        from fuser.backends.cpu.entries.entry import install_plain
-
-        return install_plain(function, call)
-
-    def install_python(self, function: Any, call: PythonCall) -> bool:
-        """Compare the arguments of such calls in the native dispatcher."""
-        from fuser.backends.cpu.entries.entry import install_python
-
-        return install_python(function, call)
 
     @property
     def array_module(self) -> Any:

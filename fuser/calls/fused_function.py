@@ -410,7 +410,7 @@ class FusedFunction(_Base[P, Result]):
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)
                 arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
-                executor.planned_for(arrays).install_plain(self, call)
+                executor.planned_for(arrays).install(self, call)
 
     def _shorten(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
@@ -508,7 +508,7 @@ class FusedFunction(_Base[P, Result]):
         if self._native is not None and self._native.stale():
             self._native.renew()
         arrays = [leaf for leaf in call.leaves if is_a(leaf, np.ndarray)]
-        executor.planned_for(arrays).install_python(self, call)
+        executor.planned_for(arrays).install(self, call)
 
     def _go_native(
         self,
@@ -543,7 +543,7 @@ class FusedFunction(_Base[P, Result]):
             call.specialisation, launch, arrays, call.sizes, leaves, names, out, structure,
             frozenset(direct),
         )  # fmt: skip
-        return launch.backend.install_entry(self, served)
+        return launch.backend.install(self, served)
 
     def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:
         """Run the first specialisation that holds; some only know when they run.

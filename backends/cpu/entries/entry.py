@@ -12,7 +12,6 @@ The one that served last is looked at first.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -152,8 +151,19 @@ class Context:
         """How many tables there are."""
         return self._word("count")
 
-    def add(self, call: ServedCall) -> bool:
-        """Serve calls like this one natively from now on; whether they can be.
+    def add(self, call: ServedCall | PythonCall | PlainCall) -> bool:
+        """Have calls like this one begin natively from now on; whether they will."""
+        if forks.held_here(self._lock):  # a signal handler, or a finaliser
+            return False
+        if isinstance(call, PlainCall) and self.stale():
+            self.renew()
+        with self._lock:
+            if isinstance(call, ServedCall):
+                return self._add_served(call)
+            return self._add_plain(call) if isinstance(call, PlainCall) else self._add_python(call)
+
+    def _add_served(self, call: ServedCall) -> bool:
+        """Serve calls like this one natively; whether they can be.
 
         The first time for all lengths, if that can be; where such a call comes again, for its
         own lengths and strides.
@@ -167,22 +177,19 @@ class Context:
         way = (id(call.specialisation), call.names, call.direct, *kinds_given)
         family = (way, kinds, *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
-        if forks.held_here(self._lock):  # a signal handler, or a finaliser
+        tries = self._families.get(family, 0)
+        if tries < GENERAL_LIMIT and not _long(call, self._many):
+            self._families[family] = tries + 1
+            if self._make(call, family):
+                return True
+        exact = (way, *layouts)
+        if exact in self._tried:
             return False
-        with self._lock:
-            tries = self._families.get(family, 0)
-            if tries < GENERAL_LIMIT and not _long(call, self._many):
-                self._families[family] = tries + 1
-                if self._make(call, family):
-                    return True
-            exact = (way, *layouts)
-            if exact in self._tried:
-                return False
-            if len(self._tried) >= TRIED_LIMIT:
-                self._tried.clear()
-                self._families.clear()
-            self._tried.add(exact)
-            return self._make(call)
+        if len(self._tried) >= TRIED_LIMIT:
+            self._tried.clear()
+            self._families.clear()
+        self._tried.add(exact)
+        return self._make(call)
 
     def _make(self, call: ServedCall, family: Any = None) -> bool:
         """Make and append one table; of a family, for all lengths that are bound alike."""
@@ -209,44 +216,36 @@ class Context:
         self._append(table, [table, draft.keep, draft.template, draft.scratch])
         return True
 
-    def add_python(self, call: PythonCall) -> bool:
+    def _add_python(self, call: PythonCall) -> bool:
         """Have a Python function serve calls like this one from now on; whether it will."""
-        if forks.held_here(self._lock):
+        if self.count >= TABLE_LIMIT and not self._start_anew():
             return False
-        with self._lock:
-            if self.count >= TABLE_LIMIT and not self._start_anew():
-                return False
-            try:
-                table, keep = python_calls.python_table(call)
-            except NotServed:
-                return False
-            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
-            self._append(table, [table, keep, tally])
+        try:
+            table, keep = python_calls.python_table(call)
+        except NotServed:
+            return False
+        tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
+        self._append(table, [table, keep, tally])
         return True
 
-    def add_plain(self, call: PlainCall) -> bool:
+    def _add_plain(self, call: PlainCall) -> bool:
         """Send a number of calls like this one to the plain function; whether it will."""
-        if forks.held_here(self._lock):
-            return False
-        if self.stale():
-            self.renew()
-        with self._lock:
-            if call.key not in self._plain:
-                if len(self._plain) >= python_calls.PLAIN_LIMIT:
-                    if call.seen & (call.seen - 1):
-                        return False  # many kinds take turns: tables are seldom made anew
-                    self._plain.pop(next(iter(self._plain)))
-                try:
-                    made, keep = python_calls.plain_table(call)
-                except NotServed:
-                    return False
-                tally = counters.Tally(made, layout.place("TABLE", "calls"), call.counts, call.told)
-                self._set("plain_count", 0)
-                self._plain[call.key] = made, keep, tally
-                for place, (each, _, _) in enumerate(self._plain.values()):
-                    self._plains[place] = ctypes.addressof(each)
-                self._set("plain_count", len(self._plain))
-            self._plain[call.key][0][layout.place("TABLE", "left")] = call.number
+        if call.key not in self._plain:
+            if len(self._plain) >= python_calls.PLAIN_LIMIT:
+                if call.seen & (call.seen - 1):
+                    return False  # many kinds take turns: tables are seldom made anew
+                self._plain.pop(next(iter(self._plain)))
+            try:
+                made, keep = python_calls.plain_table(call)
+            except NotServed:
+                return False
+            tally = counters.Tally(made, layout.place("TABLE", "calls"), call.counts, call.told)
+            self._set("plain_count", 0)
+            self._plain[call.key] = made, keep, tally
+            for place, (each, _, _) in enumerate(self._plain.values()):
+                self._plains[place] = ctypes.addressof(each)
+            self._set("plain_count", len(self._plain))
+        self._plain[call.key][0][layout.place("TABLE", "left")] = call.number
         return True
 
     def _append(self, table: Any, keep: list[Any]) -> None:
@@ -353,8 +352,8 @@ def load() -> _Entry | None:
         return _loaded[0]
 
 
-def install(function: Any, call: ServedCall) -> bool:
-    """Serve calls like this one natively from now on, if the dispatcher can.
+def install(function: Any, call: ServedCall | PythonCall | PlainCall) -> bool:
+    """Have calls like this one begin at the dispatcher from now on, if it can serve them.
 
     A process that calls each function once never needs the dispatcher: it is loaded when
     something is called for the second time.
@@ -366,26 +365,12 @@ def install(function: Any, call: ServedCall) -> bool:
     Returns:
         Whether it is installed, or may be at the next call.
     """
-    if call.launch.sequence is None:
-        return False
-    if not _loaded and not call.specialisation.repeated:
-        call.specialisation.repeated = True
-        return True
-    return _enter(function, lambda context: context.add(call))
-
-
-def install_python(function: Any, call: PythonCall) -> bool:
-    """Have the dispatcher compare arguments, and then call what serves such calls in Python."""
-    return _enter(function, lambda context: context.add_python(call))
-
-
-def install_plain(function: Any, call: PlainCall) -> bool:
-    """Send a number of calls like this one to the plain function, without a look by Python."""
-    return _enter(function, lambda context: context.add_plain(call))
-
-
-def _enter(function: Any, add: Callable[[Context], bool]) -> bool:
-    """Add a table to a function, whose calls begin at the dispatcher from then on."""
+    if isinstance(call, ServedCall):
+        if call.launch.sequence is None:
+            return False
+        if not _loaded and not call.specialisation.repeated:
+            call.specialisation.repeated = True
+            return True
     try:
         entry = load()
         if entry is None:
@@ -394,7 +379,7 @@ def _enter(function: Any, add: Callable[[Context], bool]) -> bool:
         if context is None:
             made = Context(entry, function._slow_call)
             context = function._native = function._native or made  # one step: the first stays
-        added = bool(add(context))
+        added = bool(context.add(call))
     except CompileError:  # the system lets no more code run: this way, the call has run already
         return False
     native_call.set_entry(function, entry.address, ctypes.addressof(context.words))
