@@ -13,6 +13,7 @@ from fuser.reports.collection import Collection
 from fuser.reports.plots.marks import (
     ROW_HEIGHT_IN,
     dots,
+    intervals,
     name_rows,
     variant_legend,
     variants_in,
@@ -130,10 +131,9 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
         )  # fmt: skip
     axes.axhline(1.0, color=INK, linewidth=1.2, zorder=1)
     ratios = [table[name].astype(float) for name in RATIO_COLUMNS]
-    gap = [math.nan] * len(table)
-    axes.plot(
-        np.repeat(table["call_s"], 3), np.column_stack([*ratios[1:], gap]).ravel(),
-        color=KIND_COLORS["eager"], linewidth=1.2, alpha=0.7,
+    intervals(
+        axes, table["call_s"], *ratios[1:], upright=True, color=KIND_COLORS["eager"],
+        linewidth=1.2, alpha=0.7,
     )  # fmt: skip
     axes.plot(
         table["call_s"], ratios[0], linestyle="none", marker="s", markersize=4.5,

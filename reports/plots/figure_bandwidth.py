@@ -1,16 +1,14 @@
 """The figure of bandwidth: what each row achieves against what this machine's memory can do."""
 
-import math
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.marks import variant_legend, variants_in
+from fuser.reports.plots.marks import intervals, variant_legend, variants_in
 from fuser.reports.plots.style import (
     GRID,
     INK,
@@ -43,10 +41,9 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     axes.set(xscale="log", yscale="log")
     peers = collection.peers()
     for (name, kind), group in rows.groupby(["variant", "kind"], sort=False):
-        ends = group[["bytes_per_second_low", "bytes_per_second_high"]].astype(float) / 1e9
-        axes.plot(
-            np.repeat(group["working_set_bytes"].astype(float), 3),
-            np.column_stack([ends, [math.nan] * len(group)]).ravel(),
+        ends = (group[f"bytes_per_second_{end}"].astype(float) / 1e9 for end in ("low", "high"))
+        intervals(
+            axes, group["working_set_bytes"].astype(float), *ends, upright=True,
             color=color_of(str(kind), str(name), peers), linewidth=1.0, alpha=0.45,
         )  # fmt: skip
         axes.plot(

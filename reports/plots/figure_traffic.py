@@ -1,7 +1,5 @@
 """The figure of memory traffic: bytes a call moves unfused, as planned, and at the least."""
 
-import math
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.marks import ROW_HEIGHT_IN, name_rows, rows_of, workload_axis
+from fuser.reports.plots.marks import ROW_HEIGHT_IN, intervals, name_rows, rows_of, workload_axis
 from fuser.reports.plots.style import (
     GRID,
     INK,
@@ -70,9 +68,8 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
 def _marks(axes: Axes, per_element: pd.DataFrame) -> None:
     """Draw the three marks of each workload, joined by a line."""
     y = np.arange(len(per_element))
-    gap = [math.nan] * len(per_element)
-    ends = np.column_stack([per_element.min(axis=1), per_element.max(axis=1), gap]).ravel()
-    axes.plot(ends, np.repeat(y, 3), color=GRID, linewidth=3, zorder=1)
+    ends = per_element.min(axis=1), per_element.max(axis=1)
+    intervals(axes, y, *ends, color=GRID, linewidth=3, zorder=1)
     for column, _, color, marker in MARKS:
         size, width = (13, 2.2) if marker == "|" else (7, 1.0)
         axes.plot(

@@ -36,6 +36,18 @@ def size_title(table: pd.DataFrame, size: str, layout: Layout) -> str:
     return f"{SIZE_TITLES.get(size, size)}: {span}{'' if layout.is_narrow else ' elements'}"
 
 
+def intervals(
+    axes: Axes, at: Any, low: Any, high: Any, *, upright: bool = False, **looks: Any
+) -> None:
+    """Draw a line from low to high at each place; none where an end is NaN.
+
+    One path with gaps: a path for each interval would make the page many times larger.
+    """
+    ends = np.column_stack([low, high, [math.nan] * len(at)]).ravel()
+    places = np.repeat(at, 3)
+    axes.plot(*((places, ends) if upright else (ends, places)), **looks)
+
+
 def dots(
     axes: Axes, points: pd.DataFrame, kind: str, name: str, peers: list[str], hollow: bool = False,
     size: float = 6.5,
@@ -52,12 +64,9 @@ def dots(
         size: of the marks, points.
     """
     color = color_of(kind, name, peers)
-    gap = [math.nan] * len(points)
-    # One path with gaps: a path for each interval would make the page many times larger.
-    ends = np.column_stack([points["low"], points["high"], gap]).ravel()
-    axes.plot(
-        ends, np.repeat(points["y"], 3), color=color, linewidth=min(2.2, size / 3),
-        solid_capstyle="butt", zorder=2,
+    intervals(
+        axes, points["y"], points["low"], points["high"], color=color,
+        linewidth=min(2.2, size / 3), solid_capstyle="butt", zorder=2,
     )  # fmt: skip
     axes.plot(
         points["x"], points["y"], marker=marker_of(kind, name, peers), color=color, markersize=size,
