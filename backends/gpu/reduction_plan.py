@@ -40,6 +40,8 @@ VECTORS_EACH = 4
 TOGETHER = 4
 #: Threads a multiprocessor should have, to cover the memory's latency.
 BUSY = 1024
+#: Waves of blocks that columns are cut into, at most; what is as good as the best.
+MOST_WAVES, NEARLY_FULL = 4, 0.9
 #: Blocks that share a row, at most: every one of them reads the states of all.
 MOST_CHUNKS = 512
 #: Bytes of shared memory that a block of many rows keeps, so that several blocks have room.
@@ -202,6 +204,22 @@ def _long_shape(
                   phases=long.phases, scratch=long.scratch_bytes(rows, chunks))  # fmt: skip
 
 
+def _full_waves(units: int, busy: int, most: int) -> int:
+    """In how many parts units are cut so that blocks fill the device, in one wave or few.
+
+    Args:
+        units: blocks where nothing is cut.
+        busy: blocks that run at once.
+        most: parts, at most.
+    """
+    def filled(parts: int) -> float:
+        return units * parts / (-(-units * parts // busy) * busy)
+
+    counts = range(1, max(1, min(most, MOST_WAVES * busy // units)) + 1)
+    best = max(map(filled, counts))
+    return next(parts for parts in counts if filled(parts) >= NEARLY_FULL * best)
+
+
 def _states(stages: Stages) -> int:
     """Bytes of running values that a block leaves."""
     return sum(found.size for found in stages.states if found.parts)
@@ -222,7 +240,7 @@ def _column_shape(
     tables = rows * -(-vectors // across)
     busy = resources.multiprocessors * BUSY // block
     room = stages.state_bytes * block
-    chunks = min(busy // tables, length // (down * VECTORS_EACH), MOST_CHUNKS)
+    chunks = _full_waves(tables, busy, min(length // (down * VECTORS_EACH), MOST_CHUNKS))
     if chunks > 1:
         chunk = -(-length // chunks)
         chunks = -(-length // chunk)

@@ -131,6 +131,15 @@ def test_parts_of_long_rows_fit_registers(rows: int, length: int) -> None:
     assert plan.scratch_bytes == rows * (16 + chunks * 48)
 
 
+@pytest.mark.parametrize("columns", [128, 1000, 4096, 20_000, 38_400, 50_000, 70_000, 300_000])
+def test_columns_fill_the_device(columns: int) -> None:
+    """Blocks come in whole waves, nearly; where there are many waves the last one counts little."""
+    plan = planned("columns", columns, 1 << 14)
+    busy = 132 * reduction_plan.BUSY // plan.block
+    waves = -(-plan.grid // busy)
+    assert plan.grid >= 0.75 * waves * busy or waves > 4
+
+
 def test_grids_are_bounded() -> None:
     """Blocks loop over what is left."""
     assert planned("sum", 1 << 28, 4).grid == 132 * 8 * 8
