@@ -118,6 +118,21 @@ def test_numpy_scalars_go_where_the_arrays_are(cupy: Any) -> None:
         fused(x, np.ones(()))
 
 
+def test_seeds_and_offsets_are_numbers_of_a_call(cupy: Any) -> None:
+    """One trace and one kernel for all of them; known calls take the short way."""
+    fused = fuser.fuse(
+        lambda x, seed, at: functional.rand_like(x, seed=seed, offset=at) + x, fallback="error"
+    )
+    x = cupy.asarray(ROWS)
+    before = fuser.n_compiled_kernels()
+    for k in range(5):
+        found = fused(x, k, k * ROWS.size)
+        wanted = functional.rand_like(ROWS, seed=k, offset=k * ROWS.size) + ROWS
+        np.testing.assert_array_equal(found.get(), wanted)
+    assert fuser.n_compiled_kernels() == before + 1
+    assert fused._latest is not None
+
+
 def test_outputs_are_written_where_they_are_wanted(cupy: Any) -> None:
     """CuPy's arrays do not say whether they may be written into: they may."""
     x, y = cupy.asarray(ROWS), cupy.asarray(ROWS[::-1].copy())
