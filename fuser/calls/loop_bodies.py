@@ -17,7 +17,7 @@ from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scala
 from fuser.base.records import changed
 from fuser.calls import native_call
 from fuser.calls.fused_function import LONG_WAY, FusedFunction
-from fuser.calls.specialisation import is_brief, specialise
+from fuser.calls.specialisation import is_brief, of_kernels
 from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts
@@ -27,7 +27,6 @@ from fuser.ir.views import Chain, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
-from fuser.tracing.trace_result import OutNode, OutStatic, Trace
 
 #: Iterations after which a loop has met all the arrays that it makes.
 ITERATIONS_KNOWN = 4
@@ -59,17 +58,12 @@ class PhaseFunction(FusedFunction[..., Any]):
             fastmath=body.fastmath, errstate=body.checked,
         )  # fmt: skip
         names = parameters_of(phase)
-        leaves = tuple(OutNode(k, False) for k, name in enumerate(phase.stored) if name)
-        structure, _ = trees.flatten(0 if len(leaves) < 2 else tuple(range(len(leaves))))
-        writes = tuple((names.index(name), output, box) for name, output, box in phase.writes)
-        trace = Trace(
-            body.graph, structure, leaves or (OutStatic(None),), writes, (),
-            tuple(range(len(names))),
-        )  # fmt: skip
+        given = [k for k, name in enumerate(phase.stored) if name]
+        writes = [(names.index(name), output, box) for name, output, box in phase.writes]
         self._alone = isinstance(body, KernelSpec)
         self._prepared = False
         self._long_ways = 0
-        self._known = specialise(trace, body, [], {})
+        self._known = of_kernels(body, given, writes)
 
     def __call__(self, *args: Any) -> Any:  # type: ignore[override] # from our own calls alone
         """Run it once."""

@@ -12,7 +12,7 @@ from fuser.base import trees
 from fuser.base.call_keys import signature
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import changed
-from fuser.calls.specialisation import Call, Specialisation, specialise
+from fuser.calls.specialisation import Call, Specialisation, of_kernels
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
 from fuser.executor import is_hazardous, planned_for, shared_nest
@@ -50,14 +50,9 @@ def stage_function(
         writes: outputs that go into its arguments; it gives the others.
     """
     function: Any = kind(_unknown, mode=stage.spec.mode, fallback="allow")
-    graph = stage.spec.graph
     written = {output for _, output, _ in writes}
-    given = [place for place in range(len(graph.outputs)) if place not in written]
-    structure, _ = trees.flatten(0 if len(given) < 2 else tuple(given))
-    leaves = tuple(OutNode(place, False) for place in given) or (OutStatic(None),)
-    places = tuple(range(len(graph.parameters)))
-    trace = Trace(graph, structure, leaves, tuple(writes), (), places)
-    known = specialise(trace, stage.spec, [], {})
+    given = [place for place in range(len(stage.spec.graph.outputs)) if place not in written]
+    known = of_kernels(stage.spec, given, writes)
     function._signatures[signature(*trees.flatten((tuple(like), {})))] = Signature([known])
     return function  # type: ignore[no-any-return] # one that is called
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import executor
+from fuser.base import trees
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.protocols import is_array
 from fuser.base.records import field, record
@@ -18,7 +19,7 @@ from fuser.ir import dims
 from fuser.ir.opaque_calls import LOOPS, PatternMiss
 from fuser.ir.views import Broadcast
 from fuser.kernel_spec import KernelSpec
-from fuser.tracing.trace_result import OutView, Trace
+from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Trace, Write
 
 if TYPE_CHECKING:
     from fuser.program_spec import Kind, Program
@@ -230,3 +231,19 @@ def specialise(
     return Specialisation(
         trace, spec, names, tuple(arrays), tuple(numbers), captured, constants, dtypes
     )
+
+
+def of_kernels(
+    spec: KernelSpec | Program, given: Sequence[int], writes: Sequence[Write]
+) -> Specialisation:
+    """Kernels as a function of what they read, known without a trace.
+
+    Args:
+        spec: they, or a program of them.
+        given: the outputs that the function gives.
+        writes: outputs that go into its arguments.
+    """
+    structure, _ = trees.flatten(0 if len(given) < 2 else tuple(given))
+    leaves = tuple(OutNode(place, False) for place in given) or (OutStatic(None),)
+    places = tuple(range(len(spec.graph.parameters)))
+    return specialise(Trace(spec.graph, structure, leaves, tuple(writes), (), places), spec, [], {})
