@@ -239,14 +239,17 @@ def is_over() -> bool:
     return budget is not None and budget.left_s(thread_time()) < 0
 
 
-def check_clock() -> None:
+def check_clock(needed_s: float = 0.0) -> None:
     """Look at the open budget's clock.
 
+    Args:
+        needed_s: seconds that what comes next takes.
+
     Raises:
-        Unsupported: no time is left.
+        Unsupported: not so much time is left.
     """
     budget = _here.budget
-    if budget is not None and is_over():
+    if budget is not None and budget.left_s(thread_time()) < needed_s:
         raise budget.too_long()
 
 

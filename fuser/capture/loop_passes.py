@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fuser.base.records import record
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
 from fuser.capture.codes import UNROLLED_OPERATIONS
@@ -23,12 +24,27 @@ UNROLLED_WRITES = 8
 _FIRST = 1_000_000
 
 
+@record
+class Looked:
+    """What passes over a loop's body have found that it changes.
+
+    The loops in a loop are met in each pass over that one's body. With what was found the first
+    time they need one look each; without it, there would be three times as many for each depth.
+    """
+
+    hidden: tuple[Storage, ...] = ()
+    written: tuple[Storage, ...] | None = None
+    changing: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
 class Pass:
     """Passes over the body of one loop: what it finds, what it leaves, and what that is."""
 
     def __init__(
         self, tracing: Any, source: LoopSource, span: Span, env: dict[str, Any],
         first: Sequence[Any], peeled: bool, over: tuple[TracedArray, ...],
+        looked: Looked,
     ) -> None:  # fmt: skip
         """Look at the function's variables before the loop.
 
@@ -40,6 +56,7 @@ class Pass:
             first: what has to be true for the first iteration.
             peeled: whether it is the loop's second iteration, as the first one was unrolled.
             over: the arrays that the loop goes over.
+            looked: what was found in it before, of memory that may be other memory now.
         """
         self.tracing, self.source, self.span = tracing, source, span
         self.first, self.peeled = list(first), peeled
@@ -63,6 +80,21 @@ class Pass:
         self.floats = {name: None for name, value in self.given.items()
                        if type(value) is LateNumber and is_float(value)}  # fmt: skip
         self.written: list[Storage] | None = None
+        self._weighed = False
+        memory = set(map(id, self.before.memory()))
+        if all(id(each) in memory for each in looked.hidden):
+            self.hidden = list(looked.hidden)
+            names = [n for n in looked.changing if is_number(self.given.get(n, UNBOUND))]
+            self.changing = dict.fromkeys(n for n in names if n not in self.floats)
+            self.flags = {name: None for name in looked.flags if name in self.given}
+            if looked.written is not None:
+                self.written = [each for each in looked.written if id(each) in memory]
+
+    @property
+    def looked(self) -> Looked:
+        """What has been found, for when the loop is met again."""
+        written = None if self.written is None else tuple(self.written)
+        return Looked(tuple(self.hidden), written, tuple(self.changing), tuple(self.flags))
 
     def found(self) -> dict[str, Any]:
         """What the names that the body assigns to stood for before the loop."""
@@ -153,7 +185,8 @@ class Pass:
             left = env.get(name, UNBOUND)
             if not is_number(left) or type(hint_of(left)) is not number.kind:
                 raise Again(f"{name} becomes another kind of value")
-        if self.span.constant and self.written is None and not (self.ends_early or self.decided):
+        if self.span.constant and not (self._weighed or self.ends_early or self.decided):
+            self._weighed = True
             self._weigh()
         written = [slot.storage for slot in self.slots if is_written(slot)]
         known, self.written = self.written, written

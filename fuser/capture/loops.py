@@ -14,6 +14,7 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from time import thread_time
 from typing import Any
 
 from fuser.base import budget
@@ -22,7 +23,7 @@ from fuser.base.unexpected import is_fault
 from fuser.capture import loop_calls
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import Choice, both, negated
-from fuser.capture.loop_passes import Pass
+from fuser.capture.loop_passes import Looked, Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
 from fuser.capture.loop_walks import Walk
 from fuser.capture.staging import LoopSource
@@ -45,23 +46,25 @@ class Loop:
     index: Any
 
     def __init__(
-        self, tracing: Any, admits: Callable[[Any], bool], source: LoopSource, function: Any,
-        args: tuple[Any, ...],
+        self, tracing: Any, admits: Callable[[Any], bool], looked: dict[Any, Looked],
+        source: LoopSource, function: Any, args: tuple[Any, ...],
     ) -> None:  # fmt: skip
         """Prepare.
 
         Args:
             tracing: the trace.
             admits: whether a function that the body names changes nothing but its arguments.
+            looked: what was found that loops change; takes more.
             source: what the source says of the loop.
             function: what the source calls `range`, `enumerate` or the like, see `Walk`.
             args: its arguments.
         """
         self._tracing, self._admits, self._source = tracing, admits, source
+        self._looked = looked
         self._bound: dict[str, Any] = {}
         self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
-        self._passes = 0
+        self._passes, self._began_s = 0, 0.0
         self._peeled = False
         self._copies = False  # a decision stands for an array that others see
         self._decides = False  # values decide in the first iteration, which is unrolled
@@ -278,13 +281,16 @@ class Loop:
         Raises:
             Unsupported: no time is left for it.
         """
-        budget.check_clock()
+        needed_s = 0.0
+        if self._inside is not None and not self._source.tested:  # each as long as the last look
+            needed_s = self._span.count()[1] * (thread_time() - self._began_s)
+        if reason:
+            budget.note(f"{self._source.where}: {reason}")
+        budget.check_clock(needed_s)
         if self._inside is not None:
             self._inside.before.put_back()
             self._bind(self._inside.found(), env)
             self._inside = None
-        if reason:
-            budget.note(f"{self._source.where}: {reason}")
         self._iterator = self._plainly()
         self._conditions = [bool(value) for value in self._first]
         self._choices, self._stops = [], []
@@ -329,6 +335,7 @@ class Loop:
             self._inside = Pass(
                 self._tracing, self._source, self._span, env, self._first, self._peeled,
                 tuple(self._walk.arrays()),
+                self._looked.get((id(self._source), self._peeled), Looked()),
             )
             self._before = self._inside.before
             if missing := [name for name in self._inside.wanted if name not in env]:
@@ -344,6 +351,7 @@ class Loop:
         try:
             if inside.look(env):
                 return self._begin()
+            self._looked[id(self._source), self._peeled] = inside.looked
             self._bound = loop_calls.region(inside)
         except Again as reason:
             return self._peel(str(reason), env)
@@ -354,6 +362,7 @@ class Loop:
     def _begin(self) -> bool:
         """Run the body on placeholders."""
         assert self._inside is not None
+        self._began_s = thread_time()
         self._passes += 1
         if self._passes > _PASSES:
             raise NotALoop("each look at the body finds more that it changes")

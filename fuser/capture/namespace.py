@@ -99,6 +99,7 @@ class Substitution:
         """Functions by the identity of their copies, which `functions` has."""
         self.namespaces: dict[tuple[int, int], Names] = {}
         self.refused: set[Any] = set()  # groups of statements that are no loops over elements
+        self.looked: dict[Any, Any] = {}  # what was found that loops change
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
     def end(self) -> None:
@@ -531,7 +532,7 @@ def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
         return ElementLoop(substitution.tracing, source, substitution.refused)
     from fuser.capture.loops import Loop
 
-    return Loop(substitution.tracing, substitution.admits, source, *told)
+    return Loop(substitution.tracing, substitution.admits, substitution.looked, source, *told)
 
 
 class Names(dict[str, Any]):

@@ -254,6 +254,14 @@ def test_graphs_have_the_same_limits() -> None:
         fuser.register_fusion(graph)
 
 
+def test_what_would_take_longer_than_is_left_is_not_begun() -> None:
+    """Of an unrolled loop's iterations it is known how long they take."""
+    with budget.limited("function"):
+        budget.check_clock(budget.SECONDS / 2)
+        with pytest.raises(Unsupported, match="tracing, planning"):
+            budget.check_clock(budget.SECONDS * 2)
+
+
 def test_the_clock_stops_what_the_units_do_not_foresee(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time of a function that NumPy runs between kernels is given back."""
     now = [0.0]

@@ -356,3 +356,37 @@ def test_objects_that_the_body_makes_are_left_to_python() -> None:
     fused = fuser.fuse(noting, fallback="allow")
     np.testing.assert_array_equal(fused(np.ones(8), 50), noting(np.ones(8), 50))
     assert "threading is a module" in str(fused.fallbacks[0])
+
+
+def test_loops_in_loops_are_looked_at_once_more_for_each_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was found of an inner loop is known when it is met again: not so many for each depth."""
+    from fuser.capture.loops import Loop
+
+    def nested(x: Any, y: Any, n: int) -> Any:
+        for a in range(n):
+            for b in range(n):
+                for c in range(n):
+                    for d in range(n):
+                        for e in range(n):
+                            y += np.sort(x) * 0.5
+                            x *= 0.25 + a + b + c + d + e
+        return y
+
+    looks = 0
+    begin = Loop._begin
+
+    def counted(loop: Loop) -> bool:
+        nonlocal looks
+        looks += 1
+        return begin(loop)
+
+    monkeypatch.setattr(Loop, "_begin", counted)
+    x, y = np.random.default_rng(1).standard_normal((2, 12))
+    plain, own = (x.copy(), y.copy()), (x.copy(), y.copy())
+    fused = fuser.fuse(nested, fallback="error")
+    np.testing.assert_array_equal(fused(*own, 2), nested(*plain, 2))
+    np.testing.assert_array_equal(own, plain)
+    assert _has_region(_traces(fused)[0])
+    assert looks <= 60  # and 124 without
