@@ -354,8 +354,9 @@ class _Expressions:
         """The lines of a write into a place that numbers tell."""
         if view is not None:
             value = view.python(value, self._object, str)
-        if box is None:
-            yield f"{name}[...] = {value}"
+        if box is None:  # an array of the loop's own; how it lies is seen where it is a result
+            yield f"if {value}.strides == {name}.strides: {name} = {value}"
+            yield f"else: {name}[...] = {value}"
             return
         for axis, (_, stop, _) in enumerate(box.box):
             if not str(stop).isalnum() or str(stop).isdigit():

@@ -191,7 +191,8 @@ class Body:
     def _check_lengths(self) -> None:
         """Refuse lengths that no array of the body tells."""
         resolve = self._tracing.resolve
-        told = {str(dim) for a in self._arguments for dim in a.initial.shape}
+        of_arrays = {str(dim) for a in self._arguments for dim in a.initial.shape}
+        told = set(of_arrays)
         news = list(self._new.values())
         told |= {str(resolve(dim)) for n in news if n.op.is_opaque for dim in n.shape}
         symbols = {s for name in lengths_of(news) for s in dims.symbols(resolve(dims.symbol(name)))}
@@ -200,6 +201,8 @@ class Body:
         self._told: dict[str, tuple[str, int]] = {}  # integers in lengths: their names in the body
         for symbol in sorted(symbols & self._lengths.integers.keys()):
             name, sign = self._lengths.integers[symbol]
+            if name not in self._of_loop and symbol in of_arrays:
+                continue  # an array of that length is there
             if name not in self._of_loop:
                 self._named(name, self._tracing.numbers()[name])
             self._told[symbol] = self._numbers[name], sign

@@ -49,7 +49,8 @@ class PhaseGraph:
     twins: tuple[tuple[str, str], ...] = ()
 
 
-#: A value, the stored one that is written into a part of it, which part, and how it is seen there.
+#: A value, the stored one that is written into a part of it, which part, and how it is seen there;
+#: without a part the stored one takes its place.
 Moved = tuple[str, str, Box | None, Index | None]
 #: A parameter, the array that it is a part of, and how it is seen; copied if kernels write there.
 Seen = tuple[str, str, Chain, bool]
@@ -149,7 +150,7 @@ def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:
     kept = tuple((name, place_of[output], box)
                  for name, output, box in phase.writes if name not in arrays)  # fmt: skip
     made = phase.graph.with_outputs(outputs)
-    return PhaseGraph(made, tuple(stored), kept, moved, phase.parts)
+    return PhaseGraph(made, tuple(stored), kept, (*phase.moved, *moved), phase.parts)
 
 
 def _without_new_axes(node: Node) -> tuple[Node, Index | None]:
@@ -193,8 +194,39 @@ def _divided(region: Region) -> tuple[PhaseGraph, ...]:
     kept = {id(outputs[k]): (value_name(region, k), outputs[k]) for k in sorted(used)}
     names = region.names
     wanted = [(names[array], outputs[output], box) for array, output, box in region.writes]
+    moved: list[Moved] = []
+    for array, output, box in region.writes:
+        if (node := _replacement(region, array, output, box)) is not None:
+            name = value_name(region, output)
+            kept[id(node)] = name, node
+            moved.append((names[array], name, None, None))
+    replaced = {name for name, _, _, _ in moved}
+    wanted = [write for write in wanted if write[0] not in replaced]
     found, stored, writes = _laid_out(kept.values(), wanted)
-    return (PhaseGraph(region.graph.with_outputs(found), stored, writes),)
+    return (PhaseGraph(region.graph.with_outputs(found), stored, writes, tuple(moved)),)
+
+
+def _replacement(region: Region, array: int, output: int, box: Box | None) -> Node | None:
+    """The new array that takes the place of one which an iteration writes as a whole, if one does.
+
+    It is a kernel's own, and nothing else is, or looks at, either array.
+    """
+    if region.results[array] or region.names[array] in region.results:
+        return None
+    if any(each.op.is_opaque and each.payload.shares for each in region.graph.nodes):
+        return None
+    outputs, shape = region.graph.outputs, region.graph.parameters[array].shape
+    node = outputs[output]
+    if isinstance(node.payload, Broadcast) and node.args[0].shape == node.shape:
+        node = node.args[0]
+    own = bool(node.args) and not (node.op.structure or node.op.is_opaque or node.op.is_update)
+    own = own and bool(shape) and node.shape == shape and node.dtype == outputs[output].dtype
+    used = [k for text in region.results if (k := _output(text)) is not None]
+    used += [each for _, each, _ in region.writes]
+    alone = sum(outputs[k] in (node, outputs[output]) for k in used) == 1
+    alone = alone and [each for each, _, _ in region.writes].count(array) == 1
+    whole = box is None or box.box == full_box(shape)
+    return node if own and alone and whole else None
 
 
 def _laid_out(

@@ -208,3 +208,75 @@ def test_a_value_is_stored_once_for_places_with_other_axes(
         function(plain, x, trips)
         fused(own, x, trips)
         np.testing.assert_array_equal(own, plain)
+
+
+def accumulates(a: Any, b: Any, n: int) -> Any:
+    """A NumPy function stands between kernels, and whole arrays are written."""
+    total = np.zeros(a.shape)
+    for _ in range(n):
+        total += np.sort(a, axis=0) * b
+        a[:] = total * 0.5
+    return total
+
+
+def another_name(a: Any, b: Any, n: int) -> Any:
+    """A second name stands for what is written, from the first iteration on."""
+    c = b
+    for _ in range(n):
+        a += np.sort(c, axis=0) * 0.5
+        c = a
+    return c
+
+
+def seen_through_a_reshape(a: Any, b: Any, n: int) -> Any:
+    """What a function gives may look at what is written."""
+    for _ in range(n):
+        flat = np.ravel(a)
+        a += np.sort(b, axis=0)
+        b[:] = b * 0.5 + flat.reshape(a.shape)
+    return a
+
+
+REPLACING = [(accumulates, 2), (another_name, 0), (seen_through_a_reshape, 0)]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("function", "count"), REPLACING, ids=lambda v: getattr(v, "__name__", v)
+)
+def test_whole_arrays_are_replaced(function: Callable[..., Any], count: int, order: Any) -> None:
+    """New arrays take the places of old ones, where nothing else looks at these."""
+    a, b = np.random.default_rng(1).standard_normal((2, 9, 7))
+    a, b = np.array(a, order=order), np.array(b, order=order)
+    fused = fuser.fuse(function, fallback="allow")
+    if count:
+        graph = fuser.trace(function, a, b, 20)
+        (call, *_) = [n for n in graph.nodes if n.payload.text.count(opaque_calls.LOOP)]
+        (phase,) = phases_of(loops.region_of(call.payload.args))
+        assert [box for _, _, box, _ in phase.moved] == [None] * count
+    for trips in (0, 1, 2, 9):
+        plain, own = (a.copy("K"), b.copy("K")), (a.copy("K"), b.copy("K"))
+        wanted, found = function(*plain, trips), fused(*own, trips)
+        for one, other in zip((wanted, *plain), (found, *own), strict=True):
+            np.testing.assert_array_equal(other, one)
+            assert other.strides == one.strides
+
+
+def test_a_number_that_is_the_length_of_an_array_in_the_loop() -> None:
+    """Iterations ask that array, and not the number."""
+
+    def summed(a: Any, m: int, n: int) -> Any:
+        total = np.zeros(m)
+        for _ in range(n):
+            total += np.sort(a) * 0.5
+        return total
+
+    a = np.random.default_rng(1).standard_normal(12)
+    graph = fuser.trace(summed, a, 12, 20)
+    (call, *_) = [n for n in graph.nodes if n.payload.text.count(opaque_calls.LOOP)]
+    assert not loops.region_of(call.payload.args).graph.scalar_lengths
+    fused = fuser.fuse(summed, fallback="error")
+    for trips in (0, 3, 9):
+        np.testing.assert_array_equal(fused(a, 12, trips), summed(a, 12, trips))
+    with pytest.raises(ValueError, match="broadcast"):
+        fuser.fuse(summed)(a, 11, 3)
