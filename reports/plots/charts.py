@@ -42,10 +42,9 @@ CHARTS: Sequence[Chart] = (
         "speedup",
         "overview",
         "How many times faster than eager is each mode?",
-        "Eager is NumPy or CuPy itself, one operation at a time. One row a workload, sorted by "
-        "the fused ratio at the largest size. A bar is the 95% "
-        "interval over processes; one that meets the edge goes on. Hollow marks are left out of "
-        "the summaries.",
+        "Each line is a workload, sorted by the fused ratio at the largest size. Eager is NumPy "
+        "or CuPy itself, one operation at a time. A bar is the 95% interval over processes; one "
+        "that meets the edge goes on. Hollow marks are left out of the summaries.",
         "runs",
         figure_speedup.draw,
     ),
@@ -53,8 +52,8 @@ CHARTS: Sequence[Chart] = (
         "traffic",
         "traffic",
         "How many bytes does a call move, and how few could it?",
-        "Counted from the graph and the schedule, not measured. The bar at the left end is the "
-        "least that any implementation must move.",
+        "Bytes are counted from the graph and the schedule, not measured. The bar at the left end "
+        "is the least that any implementation must move.",
         "traffic",
         figure_traffic.draw,
     ),
@@ -62,9 +61,10 @@ CHARTS: Sequence[Chart] = (
         "waterfall",
         "traffic",
         "Which arrays still cross kernels, and what does each cost?",
-        "From the least that kernels must move, up step by step to what a call does move. Beside "
-        "each array: its bytes, what they cost at the speed of a copy, why it crosses. Only "
-        "workloads where more than the least is moved are here, ten at most; the table has all.",
+        "A workload begins at the least bytes that kernels must move. Each step adds an array "
+        "that one kernel stores and another one reads; beside it stand its bytes, their time at "
+        "the speed of a copy, and why it is stored. Ten workloads at most are drawn, of those "
+        "that move more than the least; the table has all.",
         "boundaries",
         figure_waterfall.draw,
     ),
@@ -72,9 +72,9 @@ CHARTS: Sequence[Chart] = (
         "memory",
         "traffic",
         "How much memory does a call need beside its arguments?",
-        "Results and temporaries together, measured: the most that is held at once, at the "
-        "largest size of each workload. At 0.01 bytes or less no array is held at all; calls on "
-        "fewer than 1,024 elements are in the table alone.",
+        "The most memory that results and temporaries hold at once, measured at the largest size "
+        "of each workload. At 0.01 bytes or less no array is held at all; calls on fewer than "
+        "1,024 elements are in the table alone.",
         "memory",
         figure_memory.draw,
     ),
@@ -82,10 +82,10 @@ CHARTS: Sequence[Chart] = (
         "bandwidth",
         "traffic",
         "How near does each row come to the speed of this machine's memory?",
-        "Least bytes divided by time, against copy, triad and read measured in the same run. A "
-        "point at the line moves memory as fast as a plain copy does; thin lines are 95% "
-        "intervals. Calls on less than 4 KiB are in the table alone: they cost more than their "
-        "memory.",
+        "The least bytes of each call divided by its time, beside copy, triad and read measured "
+        "in the same run. A point on the line moves memory as fast as a plain copy does; thin "
+        "lines are 95% intervals. Calls on less than 4 KiB are in the table alone: they cost more "
+        "than their memory.",
         "bandwidth",
         figure_bandwidth.draw,
     ),
@@ -93,10 +93,11 @@ CHARTS: Sequence[Chart] = (
         "roofline",
         "traffic",
         "Is it memory or arithmetic that limits each workload, and does fusing change that?",
-        "An arrow leads from unfused to fused at the largest size. Fusing moves a point right: "
-        "fewer bytes for the same operations. The slope is the memory's speed, the flat line "
-        "arithmetic's, both measured in this run. An exp or sin counts as one operation, though "
-        "it takes tens: such workloads meet the arithmetic limit below the flat line.",
+        "An arrow leads from unfused to fused at the largest size. Fusing moves a point to the "
+        "right: fewer bytes for the same operations. The slope is the speed of memory, the flat "
+        "line that of arithmetic, both measured in this run. An exp or sin counts as one "
+        "operation, though it takes tens: such workloads meet the limit of arithmetic below the "
+        "flat line.",
         "roofline",
         figure_roofline.draw,
     ),
@@ -104,8 +105,8 @@ CHARTS: Sequence[Chart] = (
         "anatomy",
         "overhead",
         "Where does the time of a short call go?",
-        "The parts are measured one by one and the whole by itself; how near their sum comes to "
-        "it is said above the bars. Medians over processes; the line is their range.",
+        "The parts are measured one by one, and the whole by itself; the title says how near "
+        "their sum comes to it. Bars are medians over processes, lines their range.",
         "anatomy",
         figure_anatomy.draw,
     ),
@@ -113,11 +114,11 @@ CHARTS: Sequence[Chart] = (
         "sweep",
         "overhead",
         "What does a call cost when there is little to do, and when does fusing start to pay?",
-        "The flat left end of a line is the cost of the call itself; where it rises, memory and "
-        "arithmetic take over. Shaded: the 95% interval; hollow marks have none, or one wider than "
-        "a factor of ten. A dashed line: from there on that variant stays faster than eager, its "
-        "interval at the foot. Of more than nine workloads the first nine are drawn; the table has "
-        "all.",
+        "The flat left end of a line is the cost of the call itself; where the line rises, memory "
+        "and arithmetic take over. The 95% interval is shaded; hollow marks have none, or one "
+        "wider than a factor of ten. A dashed line marks the size from which a variant stays "
+        "faster than eager, the bar at its foot the interval of that size. The first nine "
+        "workloads are drawn; the table has all.",
         "break_even",
         figure_sweep.draw,
     ),
@@ -125,10 +126,10 @@ CHARTS: Sequence[Chart] = (
         "compile",
         "overhead",
         "What does the first call cost, and where does its time go?",
-        "The first call of the fused function at its smallest size, median over processes; the "
-        "line is their range. The function is traced, its kernels are scheduled, bound to the "
-        "arrays' layout and emitted as text; LLVM parses that and makes machine code (llvm). "
-        "Disk: the cache is asked and filled; compile: the rest of compiling.",
+        "The first call of the fused function at its smallest size: bars are medians over "
+        "processes, lines their range. The function is traced, its kernels are scheduled, bound "
+        "to the arrays' layout and emitted as text; LLVM parses the text and makes machine code "
+        "(llvm). The cache on disk is asked and filled (disk); compile is the rest of compiling.",
         "compile",
         figure_compile.draw,
     ),
@@ -136,8 +137,9 @@ CHARTS: Sequence[Chart] = (
         "first_calls",
         "overhead",
         "What is left of the first call when machine code is on disk?",
-        "Cold: nothing is kept from earlier. Disk cache: a new process that finds the machine "
-        "code of an earlier one. Median over processes; the line is the 95% interval.",
+        "A cold call finds nothing that was kept. A call from the disk cache is one of a new "
+        "process that finds the machine code of an earlier one. Bars are medians over processes, "
+        "lines the 95% interval.",
         "first_calls",
         figure_compile.draw_states,
     ),
@@ -154,9 +156,9 @@ CHARTS: Sequence[Chart] = (
         "repay",
         "overhead",
         "After how many calls has compiling paid for itself?",
-        "Calls after which the first one, compilation included, and the later ones take less "
-        "time together than as many eager calls. Lines: what the 95% interval of the ratio to "
-        "eager makes of it.",
+        "The number of calls after which the first one, compilation included, and the later ones "
+        "take less time together than as many eager calls. Lines show the numbers for both ends "
+        "of the 95% interval of the ratio to eager.",
         "repay",
         figure_repay.draw,
     ),
@@ -164,9 +166,10 @@ CHARTS: Sequence[Chart] = (
         "split",
         "overhead",
         "Does fusing save by fewer launches or by fewer bytes?",
-        "Bars: what a model of launches, bytes and operations, fitted on this run, makes of the "
-        "removed kernels and the removed traffic. Dots: what was really saved, unfused to fused, "
-        "with its 95% interval. The gap is what the model does not explain.",
+        "Bars show the saving that a model of launches, bytes and operations, fitted on this run, "
+        "predicts from the removed kernels and the removed traffic. Dots show the saving that was "
+        "measured, unfused to fused, with its 95% interval. The gap is what the model does not "
+        "explain.",
         "split",
         figure_model.draw,
     ),
@@ -177,7 +180,7 @@ CHARTS: Sequence[Chart] = (
         "Each row's time relative to eager in the same processes, head over base, with its "
         "95% interval (Welch). Shaded: what equal things differ by on this machine; between the "
         "dashed lines a change is too small to matter. A bar that meets the edge goes on. Of more "
-        "than 40 rows those farthest from 1.",
+        "than 40 rows those farthest from 1 are drawn.",
         "compare_times",
         figure_compare.draw,
     ),
