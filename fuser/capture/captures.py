@@ -570,7 +570,8 @@ class _Collector:
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
             if holder is None and own is not None and type_has(thing, "__getattr__"):
                 self._absent(own, name, own)  # where it is, no method is asked for it
-            if holder is None and kind is thing and type_has(thing, name):
+            asked = type_has(thing, name) or type_has(thing, "__getattr__")
+            if holder is None and kind is thing and asked:
                 for cls in kind.__mro__[:-1]:  # before what the class of the class has
                     self._absent(told(cls, "__dict__"), name, cls)
             if holder is None and name in self.doubted:

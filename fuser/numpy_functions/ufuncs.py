@@ -110,6 +110,10 @@ def fused_ufunc(
         raise Unsupported("unsupported-argument", f"np.{name}", f"{sorted(options) or 'order'}")
     operands = [tracing.operand(value) for value in inputs]
     targets = out if isinstance(out, tuple) else (out,) * ufunc.nout
+    stores = [id(each.storage) for each in targets if isinstance(each, TracedArray)]
+    if len(set(stores)) < len(stores):
+        found = "two results into one array: which one stays depends on how NumPy goes about it"
+        raise Unsupported("write-into-view", f"np.{name}", found)
     if where is not True and any(target is None for target in targets):
         raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
     results = _results(tracing, ufunc, operands, dtype, casting, targets)
