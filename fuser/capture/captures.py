@@ -9,10 +9,12 @@ from __future__ import annotations
 import abc
 import dis
 import functools
+import gc
 import operator
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from types import (
     BuiltinMethodType,
     CellType,
@@ -77,10 +79,13 @@ _GLOBAL_NAMES = {
 }  # fmt: skip
 #: Names by which code goes through all attributes of a thing, whatever they are called.
 _EVERY = frozenset(
-    "__dict__ vars dir getmembers getmembers_static dumps __getstate__ __reduce_ex__".split()
+    "__dict__ vars dir getmembers getmembers_static getattr_static __getattribute__ dumps "
+    "__getstate__ __reduce_ex__".split()
 )
 #: What a function or a class is called, and says of itself.
 _OF_DEFINITIONS = frozenset("__name__ __qualname__ __doc__ __module__ __annotations__".split())
+#: What `functools.cmp_to_key` makes: it shows its function to nobody.
+_SORTING_KEY = type(functools.cmp_to_key(lambda one, other: 0))
 _COMPARE_OP = dis.opmap["COMPARE_OP"]
 _CONTAINS_OP = dis.opmap["CONTAINS_OP"]
 #: Built-in functions that look up names which the code has as text.
@@ -488,6 +493,10 @@ class _Collector:
             if not is_a(value.__self__, (ModuleType, type)):
                 self._behind(value, value.__self__)
             return
+        if is_a(value, (frozenset, tuple, _SORTING_KEY)):  # which hold the same things for ever
+            self._seen.add(id(value))
+            for part in gc.get_referents(value):
+                self.contents(part)
         if is_a(value, weakref.ref):
             if value() is not None:  # guards would keep it alive
                 raise _reading(type(value))
@@ -529,6 +538,8 @@ class _Collector:
         """Guard the attributes of an object that the code names, and follow its methods."""
         names = set(self.names)
         kind = thing if is_a(thing, type) else type(thing)
+        if issubclass(kind, Enum):
+            names |= {"_value_", "_member_map_"}
         if is_fused(thing):
             self._of_fused(thing)
             return
@@ -843,5 +854,7 @@ def _leaves(value: Any) -> Iterable[Any]:
             if type(part) not in CONTAINERS and part is not value:
                 yield type(part)
             held = parts_of(part)
+            if type(held) is dict:
+                stack.extend(key for key in held if not is_a(key, _SCALARS))
             if type(held) is not bytes:
                 stack.extend(held.values() if type(held) is dict else held)
