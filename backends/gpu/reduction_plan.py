@@ -41,7 +41,7 @@ TOGETHER = 4
 #: Threads a multiprocessor should have, to cover the memory's latency.
 BUSY = 1024
 #: Waves of blocks that columns are cut into, at most; what is as good as the best.
-MOST_WAVES, NEARLY_FULL = 4, 0.9
+MOST_WAVES, NEARLY_FULL = 4, 0.95
 #: Blocks that share a row, at most: every one of them reads the states of all.
 MOST_CHUNKS = 512
 #: Bytes of shared memory that a block of many rows keeps, so that several blocks have room.
