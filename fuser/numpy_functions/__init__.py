@@ -7,7 +7,7 @@ from importlib import import_module
 FAMILIES = (
     "array_functions", "as_written", "averages", "diagonals", "einsum", "element_of_each_row",
     "formulas", "gathers", "in_place_functions", "nan_reductions", "reductions", "series",
-    "splits_and_joins", "take_and_put",
+    "splits_and_joins", "take_and_put", "ufunc_methods",
 )  # fmt: skip
 
 
