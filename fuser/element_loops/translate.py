@@ -423,7 +423,7 @@ class _Translator:
         if isinstance(value, Parts):
             self.env[name] = self._kept(value)
             return
-        if isinstance(value, Slice) and value.axes:
+        if isinstance(value, Slice) and (value.axes or self._is_array(value)):
             self.env[name] = self._fixed(value)
             return
         number = self.number(value)
@@ -431,6 +431,10 @@ class _Translator:
             self.out.append(Set(f"{name}/numpy", number.numpy))
         self.out.append(Set(f"{name}.{number.type.dtype}", number.code))
         self.env[name] = Bound(number.type)
+
+    def _is_array(self, value: Slice) -> bool:
+        """Whether a name of it stands for an array without axes, and for no number."""
+        return value == slices.whole(self, value.array)
 
     def _fixed(self, value: Slice) -> Slice:
         """A part of an array whose indices no later assignment changes."""
