@@ -315,8 +315,7 @@ class FusedFunction(_Base[P, Result]):
                     result = trees.put(result, place, given)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
-                    asked = out is not None or self.mode == "fallback"
-                    if not (short or asked) and is_brief(call):
+                    if not short and out is None and self._may_give_way and is_brief(call):
                         fell.append(Reason("no-gain", self._name, LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:
@@ -412,6 +411,11 @@ class FusedFunction(_Base[P, Result]):
                 arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
                 executor.planned_for(arrays).install(self, call)
 
+    @property
+    def _may_give_way(self) -> bool:
+        """Whether small calls may be the plain function's because that is faster."""
+        return self.fallback != "error" and self.mode != "fallback"
+
     def _shorten(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
         names: tuple[str, ...], out: Any,
@@ -423,7 +427,7 @@ class FusedFunction(_Base[P, Result]):
         """
         given = bool(call.specialisation.trace.given_back)
         looking_ns = call.specialisation.looking_ns
-        if looking_ns and out is None and is_brief(call, looking_ns):
+        if looking_ns and out is None and self._may_give_way and is_brief(call, looking_ns):
             return False
         try:
             with internal_errors(_SHORT_WAY):
