@@ -34,7 +34,7 @@ class Seal:
         """Return what was changed since, or None; all but the processor's mode is put back."""
         changed = [
             (owner, name, value) for owner, name, value in self._kept
-            if vars(owner).get(name) is not value
+            if not _same(vars(owner).get(name), value)
         ]
         for owner, name, value in changed:
             setattr(owner, name, value)
@@ -55,6 +55,11 @@ def _named(module: ModuleType) -> Iterator[tuple[Any, str, Any]]:
             for inner, held in list(vars(value).items()):
                 if not inner.startswith("__") and not inner.startswith("_abc"):
                     yield value, inner, held
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Whether a name holds what it held; `time.tzset()` makes the same names of zones anew."""
+    return found is value or (type(found) is type(value) is tuple and found == value)
 
 
 def flushes_subnormals() -> bool:

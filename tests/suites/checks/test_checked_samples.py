@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -104,6 +105,14 @@ def test_what_was_changed_is_named_and_put_back(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sampling, "now_s", lambda: 0.0)
     assert seal.broken() == "changed what all rows share: fuser.suites.sampling.now_s"
     assert sampling.now_s is clock
+    assert seal.broken() is None
+
+
+def test_equal_names_of_time_zones_are_no_change() -> None:
+    """Libraries that read the zone again (`time.tzset`) give equal names as another object."""
+    seal, names = Seal(), time.tzname
+    time.tzset()
+    assert time.tzname is not names
     assert seal.broken() is None
 
 
