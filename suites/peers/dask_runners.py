@@ -74,7 +74,7 @@ class DaskRunner(Runner):
         """Return whole arrays of those in chunks."""
         import dask
 
-        return dask.compute(result)[0]
+        return dask.compute(result, scheduler="sync")[0]  # a copy, which waits for no thread
 
     def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
         """Return the tasks of a call, the bytes that they hand to one another, and the memory."""
