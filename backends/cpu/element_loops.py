@@ -47,6 +47,8 @@ _TURNS, _ELEMENTS, _FEW = 1 << 16, 64, 256
 #: one that is small.
 _COPIES, _SMALL = 4, 12
 _FLOATS = ("float", "double")
+#: Lines up to which loops as they stand are optimised, where others look at no index.
+OPTIMISED_LINES = 1_000
 
 
 def emit(code: Code, way: Way, name: str, features: Features) -> str:
@@ -68,7 +70,9 @@ def emit(code: Code, way: Way, name: str, features: Features) -> str:
     whole = _Emitter(module, code, way.layouts, name)
     if (found := _versions(code)) is not None:
         rest = _Emitter(module, code, way.layouts, f"{name}.rest")
-        parts.append(rest.text(code.plain, "noinline optnone"))
+        text = rest.text(code.plain)
+        parts.append(text.replace(" noinline ", " noinline optnone ", 1)
+                     if text.count("\n") > OPTIMISED_LINES else text)  # fmt: skip
         module.functions += [*parts, whole.text(found.then, test=found.test)]
     else:
         module.functions += [*parts, whole.text(code.body)]
@@ -119,16 +123,14 @@ class _Emitter:
                 for (_, dtype), slot in self.slots.items()]  # fmt: skip
 
     def text(
-        self, body: tuple[Statement, ...], attributes: str = "noinline",
-        test: Expression | None = None,
-    ) -> str:  # fmt: skip
+        self, body: tuple[Statement, ...], test: Expression | None = None
+    ) -> str:
         """The function that does the work.
 
         Args:
             body: its statements.
-            attributes: of the function.
             test: where it does not hold, a second function does the work: the loops as they stand,
-                which few calls need. That one is not optimised, in a tenth of the time.
+                which few calls need. A long one is not optimised, in a tenth of the time.
         """
         given = self._take_numbers()
         parameters = element_calls.parameters(self.code.arrays)
@@ -136,9 +138,8 @@ class _Emitter:
             self._leave_to_the_rest(self.value(test), [f"{k} {text}" for k, text in parameters],
                                     given)  # fmt: skip
         by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
-        if "optnone" not in attributes:
-            body = jammed(blocked(body, self.code.arrays, by_rows), self.code.arrays)
-        self._statements(body)
+        body = blocked(body, self.code.arrays, by_rows)
+        self._statements(jammed(body, self.code.arrays))
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)
@@ -149,7 +150,7 @@ class _Emitter:
             for kind, text in parameters
         ]
         listed = ", ".join([*arguments, *given, "ptr noalias %results"])
-        head = [f"define internal i64 @{self.name}.body({listed}) {attributes} #0 {{", "entry:"]
+        head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
         head += self._allocated()
         head += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
         ends = ["ended:", f"  ret i64 {ENDED}", "interrupted:", f"  ret i64 {INTERRUPTED}", "}"]

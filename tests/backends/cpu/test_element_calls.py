@@ -13,7 +13,7 @@ import pytest
 
 import fuser
 from fuser.backend import MISSED
-from fuser.backends.cpu import element_kernels
+from fuser.backends.cpu import element_kernels, element_loops
 from fuser.backends.cpu.element_kernels import ElementKernel
 from fuser.base import config
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED
@@ -35,14 +35,19 @@ def _flipped(x: Any) -> Any:
     return x.view(x.dtype.newbyteorder()).byteswap()
 
 
-def test_loops_run_as_they_stand_where_no_test_before_them_holds() -> None:
-    """That code is not optimised, which few calls need: such calls give the same."""
+@pytest.mark.parametrize("optimised", [True, False])
+def test_loops_run_as_they_stand_where_no_test_before_them_holds(
+    optimised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long code of that kind is not optimised, which few calls need: such calls give the same."""
+    if not optimised:
+        monkeypatch.setattr(element_loops, "OPTIMISED_LINES", 0)
     source = "for i in range(len(x)):\n    x[i] *= 2\n    if at:\n        x[i] += y[i + first]"
     names = (*_NAMES[:2], ("at", "pyint"), ("first", "pyint"))
     kernel = ElementKernel(translated(source, names, ())[0])
     double = np.dtype(np.float64)
     call = kernel.native([(double, CONTIGUOUS), (double, CONTIGUOUS)], (0,), True)
-    assert kernel.kernels[0].text("source").count(" optnone ") == 1
+    assert kernel.kernels[0].text("source").count(" optnone ") == (not optimised)
     x, y = np.arange(5.0), np.arange(8.0)
     assert call(x, y, 1, 3) is None
     assert same(x, np.arange(5.0) * 2 + y[3:])
