@@ -47,7 +47,7 @@ def _wide(cupy: Any) -> None:
     np.testing.assert_array_equal(found.get(), rows - rows.max(-1, keepdims=True))
 
 
-#: name -> (how it comes back, what then fails, a part of what is said, or nothing)
+#: name -> (how it comes back, what then fails, a part of what is said; none: a result is wrong)
 FAULTS: dict[str, tuple[Patch, Callable[[Any], None], str]] = {
     "memory of a captured graph is given back": (
         lambda patch: patch.setattr(CudaDevice, "is_capturing", lambda *_: False)
@@ -128,7 +128,7 @@ def test_a_fault_is_found(cupy: Any, name: str) -> None:
     fake_cupy._forget()
     with pytest.MonkeyPatch.context() as patch:
         broken(patch)
-        with pytest.raises(Exception, match=said):
+        with pytest.raises(Exception if said else AssertionError, match=said or None):
             judge(cupy)
     fake_arrays.under_way.clear()
     fake_arrays.state.update(capturing=False, strict=False)
