@@ -160,7 +160,7 @@ class Surroundings:
         self.attributes = []
         for guard, before in self._names:
             now = _value(guard.scope, guard.name)
-            same = type(now) is int and type(before) is int and now == before
+            same = type(now) is type(before) and type(now) in (int, str) and now == before
             if now is not before and not same:
                 changed = changed or guard.name
                 self._note(guard.scope, [guard.name])
