@@ -153,7 +153,7 @@ class DaskNumbaRunner(DaskRunner):
 
         if (form := FORMS.get(function.__name__)) is None:
             raise NotExpressibleError("no loops were written for its chunks")
-        compiled = numba.njit(nogil=True, fastmath=set(FASTMATH))
+        compiled = numba.njit(nogil=True, fastmath=set(FASTMATH), error_model="numpy")
         return form(compiled)
 
 
