@@ -74,7 +74,8 @@ def method(collection: Collection) -> list[str]:
         their cache level.""",
         """Repaid after: the calls after which the first call, compilation included, and the later
         ones take less time than as many eager calls.""",
-        "Colours are those of Okabe and Ito, safe for the common kinds of colour blindness.",
+        """Colours are those of Okabe and Ito, the heat map ColorBrewer's RdBu; both are safe for
+        the common kinds of colour blindness.""",
     ]
     return [" ".join(text.split()) for text in texts]
 

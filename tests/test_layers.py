@@ -65,7 +65,7 @@ LAYERS = {
     """,
     "fuser.suites": """
         workloads: workload cold cold_figures families.* registry
-        machine: children machine_load probes.machine
+        machine: children machine_load probes.machine probes.counters
         references: checks.verify
         runners: statement sampling details formula runners into peers.* ceilings.*
         plans: pace plan presets rounds

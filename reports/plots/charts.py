@@ -12,6 +12,7 @@ from fuser.reports.plots import (
     figure_bandwidth,
     figure_compare,
     figure_compile,
+    figure_heatmap,
     figure_memory,
     figure_model,
     figure_phases,
@@ -47,6 +48,16 @@ CHARTS: Sequence[Chart] = (
         "that meets the edge goes on. Hollow marks are left out of the summaries.",
         "runs",
         figure_speedup.draw,
+    ),
+    Chart(
+        "heatmap",
+        "overview",
+        "Which mode wins where, how surely, and how long does the work take?",
+        "Ratio to eager with half the width of its interval; blue is faster, red slower: filled "
+        "where that is sure, outlined where it is inconclusive. Cells with a star and a broken "
+        "line are left out of the summaries. The last column is eager's time.",
+        "runs",
+        figure_heatmap.draw,
     ),
     Chart(
         "traffic",
@@ -171,7 +182,15 @@ CHARTS: Sequence[Chart] = (
         "measured, unfused to fused, with its 95% interval. The gap is what the model does not "
         "explain.",
         "split",
-        figure_model.draw,
+        figure_model.draw_split,
+    ),
+    Chart(
+        "prediction",
+        "overhead",
+        "How far can that model be trusted?",
+        "On the line the model is right; in the grey band it is within a factor of two.",
+        "split",
+        figure_model.draw_prediction,
     ),
     Chart(
         "compare",

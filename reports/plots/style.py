@@ -1,7 +1,8 @@
 """How every figure looks: sizes, colours, number formats, and drawing without a display.
 
 Colours are the palette of Okabe and Ito ("Color universal design", 2008), which people with any
-common colour vision tell apart; each variant also has its own marker.
+common colour vision tell apart; each variant also has its own marker. The heat map uses
+ColorBrewer's RdBu, safe for red-green blindness.
 """
 
 from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import fuser
 from fuser.reports.record import Machine
 from fuser.suites import runners
-from fuser.suites.probes import machine, noise
+from fuser.suites.probes import counters, machine, noise
 from fuser.suites.sampling import clock_resolution_s
 
 OPTIONAL = {
@@ -82,7 +82,12 @@ def _noise(facts: Machine) -> Iterator[tuple[str, str, str]]:
 
 
 def _measuring() -> Iterator[tuple[str, str, str]]:
-    """Say what threads there are, and the accelerator."""
+    """Say whether traffic can be counted, what threads there are, and the accelerator."""
+    reason = counters.unavailable()
+    yield "counters", "absent" if reason else "ok", (
+        f"{reason}; memory traffic is planned from the graph, and not measured"
+        if reason else "misses of the last cache"
+    )
     library = find_library("gomp") or find_library("omp") or find_library("iomp5")
     advice = (
         "none found: other fusers and ours use threads of their own, "

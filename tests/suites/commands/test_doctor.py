@@ -9,7 +9,7 @@ from fuser.suites.commands.doctor import findings
 def test_every_runner_is_named() -> None:
     """Present or absent."""
     subjects = {subject for subject, _, _ in findings()}
-    assert {"noise", "OpenMP", "accelerator"} <= subjects
+    assert {"noise", "counters", "OpenMP", "accelerator"} <= subjects
     assert {"processor", "clock", "runner eager", "runner fused", "pytest_benchmark"} <= subjects
 
 
