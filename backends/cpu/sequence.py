@@ -207,15 +207,21 @@ class Table:
             The address of the team's function, or 0 where one thread does all.
         """
         threads = workers.thread_count() if workers.supported() else 1
-        for at, (kernel, number, extent) in zip(self.heads, self.nests, strict=True):
-            first, end = at + _SHARED.start, at + _SHARED.stop
-            self.words[first:end] = kernel.share(number, extent, threads)[_SHARED]
-        helped = any(self.words[at + _SHARED.stop - 1] for at in self.heads)
-        team = workers.workers() if helped else None
-        if team is None:
+        if not self._divide(threads):
+            return 0
+        team = workers.workers()
+        if team is None:  # the system lets no more machine code run
+            self._divide(1)
             return 0
         team.start(threads - 1)
         return int(team.team_address)
+
+    def _divide(self, threads: int) -> bool:
+        """Say how many threads share each loop nest; whether any has more than one."""
+        for at, (kernel, number, extent) in zip(self.heads, self.nests, strict=True):
+            first, end = at + _SHARED.start, at + _SHARED.stop
+            self.words[first:end] = kernel.share(number, extent, threads)[_SHARED]
+        return any(self.words[at + _SHARED.stop - 1] for at in self.heads)
 
 
 class Sequence:

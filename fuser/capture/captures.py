@@ -614,10 +614,16 @@ class _Collector:
         return not self.own_names.isdisjoint(_EVERY)
 
     def _every(self, thing: Any, kind: type, own: dict[str, Any] | None) -> set[str]:
-        """Guard which attributes an object and its classes have; their names."""
+        """Guard which attributes an object and its classes have; their names.
+
+        Those of the standard library's modules and classes are taken to stay.
+        """
+        stays = STABLE | sys.stdlib_module_names
+        if is_a(thing, ModuleType) and root(vars(thing)) in stays:
+            return set()
         spaces = [] if own is None else [(own, thing)]
         for cls in told(kind, "__mro__"):
-            if root(module_of(cls)) not in STABLE:
+            if root(module_of(cls)) not in stays:
                 spaces.append((told(cls, "__dict__"), cls))
         found: set[str] = set()
         for space, owner in spaces:

@@ -137,7 +137,6 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "median": (lambda x: x - np.median(x), (X,), "unsupported-function"),
     "accumulate": (lambda x: np.logaddexp.accumulate(x), (X,), "unsupported-function"),
     "search": (lambda x: np.where(x > 0), (X,), "unsupported-function"),
-    "array index": (lambda x: x[np.array([[0, 1]])] * 2, (X,), "unsupported-argument"),
     "mask index": (lambda x: x[x > 0], (X,), "unsupported-argument"),
     "F order": (lambda x: x.reshape(-1, order="A"), (X,), "unsupported-argument"),
     "where=": (lambda x: (np.add(x, 1, where=x > 0) > 0) & False, (X,), "where-without-out"),

@@ -65,13 +65,21 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "when"),
-    [(how, when) for how in ("mdwe", "mprotect") for when in ("before", "import", "once", "later")]
-    + [("mmap", "later")],  # of shared libraries, too: earlier, Python cannot load its own
-)
-def test_executable_memory_is_refused(how: str, when: str, tmp_path: Path) -> None:
+#: How, when, and with how many threads until the program asks for two.
+CASES = [
+    *((how, when, 2) for how in ("mdwe", "mprotect")
+      for when in ("before", "import", "once", "later")),
+    ("mmap", "later", 2),  # of shared libraries, too: earlier, Python cannot load its own
+    *((how, "later", 1) for how in ("mdwe", "mprotect", "mmap")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "when", "threads"), CASES)
+def test_executable_memory_is_refused(
+    how: str, when: str, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the start, or after some kernels were compiled, which still run: never an abort."""
+    monkeypatch.setenv("FUSER_NUM_THREADS", str(threads))
     done = run(PROGRAM.format(how=how, when=when), tmp_path)
     assert done.returncode == 0, done.stderr
     if "no such mechanism" in done.stdout:
