@@ -32,13 +32,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+#: How many threads libraries may use, and which of these were set when the tests began.
+THREADS = frozenset({"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+_SET = THREADS & os.environ.keys()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forgotten() -> Iterator[None]:
     """What a file's tests have compiled is let go; collections of garbage pass over what stays.
 
     Else a test that collects garbage takes 2 s behind all others, and in a process of its own none.
+    Starting Dask's workers leaves OMP_NUM_THREADS=1 behind, with which kernels run on one thread.
     """
     yield
+    for name in THREADS - _SET:
+        os.environ.pop(name, None)
     if "fuser" in sys.modules:
         sys.modules["fuser"].clear_caches()
     gc.collect()
