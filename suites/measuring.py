@@ -68,7 +68,8 @@ class Measurement(CheckedSamples):
             batch_start_s = now_s()
             batch = self._prepare_batch(waiting)
             weight = sum(weight_of(state.plan) for state in batch)
-            left_weight = self.total_weight - self.done_weight
+            dropped_weight = self.batch_weight - weight
+            left_weight = self.total_weight - self.done_weight - dropped_weight
             left_s = self.limits.time_s - (batch_start_s - start_s)
             share_s = left_s * weight / max(left_weight, 1e-9)
             for state in batch:
@@ -79,7 +80,7 @@ class Measurement(CheckedSamples):
                 self.emit({"event": "load", "cell": state.index, **state.load.fields()})
                 self.turn(state.index, END)
                 self._recheck(state)
-            self.done_weight += weight
+            self.done_weight += self.batch_weight
         self._look_beside()
 
     def _look_beside(self) -> None:

@@ -82,12 +82,13 @@ class Preparation:
             self.cells.reverse()
         else:
             self.random.shuffle(self.cells)
-        self.done_weight = 0.0
+        self.done_weight = self.batch_weight = 0.0
         self.total_weight = max(1e-9, sum(weight_of(plan) for _, plan, _, _ in self.cells))
 
     def _prepare_batch(self, waiting: list[Any]) -> list[CellState]:
         """Take cells off `waiting` until their inputs fill the memory limit."""
         batch: list[CellState] = []
+        self.batch_weight = 0.0
         held_bytes = 0
         limit_bytes = 0 if self.alternates else self.limits.memory_bytes
         while waiting and (not batch or held_bytes < limit_bytes):
@@ -95,7 +96,8 @@ class Preparation:
             if not self.turn(index, BEGIN):
                 waiting.clear()
                 break
-            self._progress(f"preparing {plan.id}", len(batch) / (len(batch) + len(waiting) + 1) / 4)
+            self._progress(f"preparing {plan.id}", 0.25)
+            self.batch_weight += weight_of(plan)
             state = CellState(index, plan, workload)
             if (reason := workload.unavailable()) is not None:
                 for variant in variants:
@@ -255,8 +257,7 @@ class Preparation:
         })
 
     def _progress(self, text: str, fraction: float) -> None:
-        batch_share = 1.0 - self.done_weight / self.total_weight
-        done = 1.0 - batch_share + fraction * batch_share
+        done = (self.done_weight + fraction * self.batch_weight) / self.total_weight
         self.emit({"event": "progress", "text": text, "fraction": min(done, 1.0)})
 
 

@@ -44,8 +44,13 @@ def test_cells_that_do_not_fit_the_memory_are_measured_in_batches() -> None:
     small = Limits(
         time_s=0.3, least_sample_s=1e-4, least_blocks=2, most_blocks=2, memory_bytes=1, seed=1
     )
-    order = [event["cell"] for event in measured(3, small) if "cell" in event]
+    events = measured(3, small)
+    order = [event["cell"] for event in events if "cell" in event]
     assert sum(a != b for a, b in pairwise(order)) == 2
+    shares = [event["fraction"] for event in events if event["event"] == "progress"]
+    assert shares == sorted(shares)
+    timed = [share for share in shares if share <= 0.34]
+    assert len(timed) >= len(shares) / 4  # the first of three says that a third is done, no more
 
 
 def test_out_of_time_every_cell_still_gets_the_least_blocks() -> None:
