@@ -10,6 +10,7 @@ from fuser.ir.opaque_calls import ELEMENT_LOOP, LOOP, SPECIAL
 from fuser.program_spec import made_by
 
 if TYPE_CHECKING:
+    from fuser.calls.explained import Explained
     from fuser.program_spec import ElementLoop, LoopRegion
 
 P = ParamSpec("P")
@@ -83,7 +84,7 @@ def fuse(
     return make if function is None else make(function)
 
 
-def _explained(function: FusedFunction[..., Any], args: Any, kwargs: Any) -> Any:
+def _explained(function: FusedFunction[..., Any], args: Any, kwargs: Any) -> Explained:
     """What a call of a fused function does, and why."""
     from fuser.explain.explanation import explain_call  # most programs need none
 

@@ -75,6 +75,7 @@ from fuser.tracing.traced_scalars import HostScalar
 if TYPE_CHECKING:
     from fuser.calls.attributes import Frames, Hidden
     from fuser.calls.comparison import Comparison
+    from fuser.calls.explained import Explained
     from fuser.calls.trace_cache import Signature
 
 MODES = ("fused", "unfused", "fallback")
@@ -672,7 +673,7 @@ class FusedFunction(_Base[P, Result]):
 
     # -- looking inside ---------------------------------------------------------------------
 
-    def explain(self, /, *args: Any, **kwargs: Any) -> Any:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Explained:
         """What happens when the function is called with these arguments, and why; it is not run.
 
         Of a method: `Class.method.explain(instance, ...)`.
@@ -682,10 +683,11 @@ class FusedFunction(_Base[P, Result]):
             kwargs: likewise.
 
         Returns:
-            An Explanation: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.
+            An `Explanation`: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.
         """
         with chosen(self.backend):
-            return _looking["explain"](self, args, kwargs)
+            found: Explained = _looking["explain"](self, args, kwargs)
+        return found
 
     def source(self, /, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
         """The generated text of each kernel that these arguments run.

@@ -34,6 +34,8 @@ reveal_type(both(x))
 reveal_type(Model().step(x, 0.5))
 reveal_type(Model.step(Model(), x, 0.5))
 reveal_type(gelu.benchmark(x).speedup)
+reveal_type(gelu.explain(x).groups)
+reveal_type(gelu.explain(x).to_svg())
 gelu("no")
 gelu(x, scle=2.0)
 Model().step(x)
@@ -61,6 +63,8 @@ follow_imports = silent
 follow_imports = silent
 [mypy-fuser.calls.comparison]
 follow_imports = silent
+[mypy-fuser.calls.explained]
+follow_imports = silent
 [mypy-fuser.base.records]
 follow_imports = silent
 """, encoding="utf-8")  # fmt: skip
@@ -78,7 +82,7 @@ def test_results_are_the_functions(said: list[str]) -> None:
     array = told[0]
     assert array.startswith("numpy.ndarray[Any, numpy.dtype[numpy.float")
     assert told[1].startswith("numpy.ndarray")
-    assert told[2:] == [f"tuple[{array}, int]", array, array, "float"]
+    assert told[2:] == [f"tuple[{array}, int]", array, array, "float", "list[str]", "str"]
 
 
 def test_wrong_arguments_are_errors(said: list[str]) -> None:
