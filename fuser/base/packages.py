@@ -35,6 +35,8 @@ ARRAYS = {"numpy": "cpu", "cupy": "gpu"}
 ALIKE = frozenset(("cupy", "cupyx"))
 #: Packages whose objects are what backends work on, or no arrays: not asked for DLPack.
 NO_FOREIGN_ARRAYS = frozenset((*ARRAYS, "builtins", "fuser"))
+#: Classes of arrays that are computed later, by the modules that they are of.
+LAZY = {"dask.array.core": "Array", "dask.array._array_expr._collection": "Array"}
 #: Packages whose objects are nobody's `self`: a method was called without its instance.
 NO_INSTANCES = frozenset((*ARRAYS, "builtins"))
 #: Modules of NumPy whose functions of arrays, and no others, NumPy runs between kernels. Which

@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.packages import root
+from fuser.base.packages import LAZY, root
 from fuser.base.protocols import module_of, mro_of
 
-#: Module and name of the class of such arrays, and of ours that runs calls with them.
-LAZY = {
-    "dask.array.core": ("Array", "fuser.dask.arrays"),
-    "dask.array._array_expr._collection": ("Array", "fuser.dask.arrays"),
-}
+#: Our module that runs calls with arrays that are computed later.
+OURS = "fuser.dask.arrays"
 #: Classes of values with labels, or of a library that computes in its own way, by package.
 LABELLED = {
     "pandas": ("Series", "DataFrame"), "xarray": ("DataArray", "Dataset"), "torch": ("Tensor",),
@@ -36,13 +33,13 @@ def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | No
     Returns:
         None where no argument is such an array.
     """
-    for module, (name, ours) in LAZY.items():
+    for module, name in LAZY.items():
         known = sys.modules.get(module)
         if known is None:
             continue
         kind = getattr(known, name, None)
         if any(each is kind for leaf in leaves for each in mro_of(leaf)):
-            found: Callable[..., Any] = getattr(importlib.import_module(ours), what)
+            found: Callable[..., Any] = getattr(importlib.import_module(OURS), what)
             return found
     return None
 

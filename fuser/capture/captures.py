@@ -32,7 +32,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import STABLE, WAITING, root
+from fuser.base.packages import LAZY, STABLE, WAITING, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
@@ -517,6 +517,9 @@ class _Collector:
         kind = type(value)
         if _is_stream(value):
             return
+        if module_of(kind) in LAZY and told(kind, "__name__") == LAZY[module_of(kind)]:
+            shown = "an array that is no argument, but is reached by a name: pass it as one"
+            raise Unsupported("lazy-array", "Dask array", shown, "")
         if root(module_of(kind)) in WAITING:
             waits = f"it may wait for other threads at a {kind.__name__}"
             raise Unsupported("impure", kind.__name__, waits, "")

@@ -155,6 +155,20 @@ def test_arrays_that_are_reached_are_taken_as_they_are() -> None:
     assert (fused(da.from_array(X, chunks=(7, 11))).compute(scheduler="sync") == 0).all()
 
 
+def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
+    """Dask runs the function, with kernels for what is elementwise, and the reason says why."""
+    held, weights = {"them": da.from_array(X, chunks=(7, 11))}, da.from_array(X, chunks=(7, 11))
+    for function in (lambda x: np.exp(x) * weights + 1, lambda x: np.exp(x) * held["them"] + 1):
+        for x in (X, weights):
+            fused = fuser.fuse(function, fallback="allow")
+            before = fuser.stats().get("launches", 0)
+            np.testing.assert_allclose(fused(x).compute(scheduler="sync"), np.exp(X) * X + 1)
+            assert x is X or fuser.stats()["launches"] - before == 9
+            (reason,) = fused.fallbacks
+            assert reason.code == "lazy-array"
+            assert "pass it as one" in str(reason)
+            assert fused.explain(x).fallbacks == [reason]
+
 def test_names_are_deterministic() -> None:
     """Equal code, arrays and captured values give equal names; others do not."""
     x, scale = da.from_array(X, chunks=(7, 11)), np.full(30, 2.0)
