@@ -10,8 +10,10 @@ are equal, and results that lay 64 to 256 bytes behind operands took up to 1.25 
 most `LIMIT` bytes and 64 blocks wait for reuse; older ones give way. Under pressure the pool
 shrinks: blocks of 4 MiB and more that have waited while another came back are marked, so that the
 kernel takes their pages (MADV_FREE) before anything of use; and where the system refuses memory,
-all waiting blocks are given back and it is asked once more. In a loop whose results are taken
-again at once nothing is marked: marking costs a tenth of computing them.
+be it to the pool or to NumPy for an array of its own, all waiting blocks are given back and it is
+asked once more (a limit of address space may be set at any time, and nothing tells of it). In a
+loop whose results are taken again at once nothing is marked: marking costs a tenth of computing
+them.
 """
 
 from __future__ import annotations
@@ -33,6 +35,28 @@ from fuser.base import config, forks
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
 
+#: A function that has all waiting blocks given back where it gets no memory, and asks once more.
+_GIVING_WAY = """
+define {0} ptr @{1}(ptr %context, {2}) {{
+entry:
+  {3}
+  %first = call ptr {4}
+  %none = icmp eq ptr %first, null
+  br i1 %none, label %again, label %got
+again:
+  call void @pool_trim()
+  %second = call ptr {4}
+  ret ptr %second
+got:
+  ret ptr %first
+}}
+"""
+#: What takes and changes memory in NumPy's handlers, with its parameters.
+_ASKING = {
+    "malloc": "i64 %size",
+    "calloc": "i64 %count, i64 %size",
+    "realloc": "ptr %old, i64 %size",
+}
 _TEXT = """\
 @slots = internal global [64 x { ptr, i64 }] zeroinitializer
 @held = global i64 0
@@ -40,6 +64,7 @@ _TEXT = """\
 @lock = global i32 0
 @cursor = internal global i64 0
 @reused = global i64 0
+@numpys = global [3 x ptr] zeroinitializer
 
 declare ptr @aligned_alloc(i64, i64)
 declare ptr @calloc(i64, i64)
@@ -101,15 +126,8 @@ take:
   ret ptr %p
 miss:
   call void @leave()
-  %first = call ptr @obtain(i64 %want)
-  %none = icmp eq ptr %first, null
-  br i1 %none, label %again, label %got
-again:
-  call void @pool_trim()
-  %second = call ptr @obtain(i64 %want)
-  ret ptr %second
-got:
-  ret ptr %first
+  %fresh = call ptr @fresh(ptr %context, i64 %want)
+  ret ptr %fresh
 }
 
 define internal ptr @obtain(i64 %want) {
@@ -128,19 +146,6 @@ advise:
   ret ptr %b
 none:
   ret ptr null
-}
-
-define ptr @pool_calloc(ptr %context, i64 %count, i64 %size) {
-  %bytes = mul i64 %count, %size
-  %want = call i64 @round(i64 %bytes)
-  %p = call ptr @calloc(i64 1, i64 %want)
-  ret ptr %p
-}
-
-define ptr @pool_realloc(ptr %context, ptr %old, i64 %size) {
-  %want = call i64 @round(i64 %size)
-  %p = call ptr @realloc(ptr %old, i64 %want)
-  ret ptr %p
 }
 
 define internal ptr @evict() {
@@ -238,8 +243,25 @@ done:
 
 _EXPORTS = (
     "pool_malloc", "pool_calloc", "pool_realloc", "pool_free", "pool_trim", "held", "limit",
-    "lock", "reused",
+    "lock", "reused", "numpys", *(f"numpy_{name}" for name in _ASKING),
 )  # fmt: skip
+
+
+def _text() -> str:
+    """The native functions."""
+    rounded = "%want = call i64 @round(i64 %size)"
+    whole = "%all = mul i64 %count, %size\n  %want = call i64 @round(i64 %all)"
+    asking = [
+        ("internal", "fresh", "i64 %want", "", "@obtain(i64 %want)"),
+        ("", "pool_calloc", _ASKING["calloc"], whole, "@calloc(i64 1, i64 %want)"),
+        ("", "pool_realloc", _ASKING["realloc"], rounded, "@realloc(ptr %old, i64 %want)"),
+    ]
+    for place, (name, parameters) in enumerate(_ASKING.items()):
+        setup = f"%place = getelementptr ptr, ptr @numpys, i64 {place}\n"
+        setup += "  %function = load ptr, ptr %place"
+        asked = f"%function(ptr %context, {parameters})"
+        asking.append(("", f"numpy_{name}", parameters, setup, asked))
+    return _TEXT + "".join(_GIVING_WAY.format(*each) for each in asking)
 
 
 class _Allocator(ctypes.Structure):
@@ -275,7 +297,7 @@ class OutputPool:
 
     def __init__(self) -> None:
         """Compile the native functions and make the handler."""
-        self._places = load_forever(_TEXT, _EXPORTS, quick=True)
+        self._places = load_forever(_text(), _EXPORTS, quick=True)
         self._word("limit").value = default_limit()
         names = ("malloc", "calloc", "realloc", "free")
         functions = [self._places[f"pool_{name}"] for name in names]
@@ -290,9 +312,20 @@ class OutputPool:
         for owned in (self._handler, self._name, self._capsule):  # arrays may outlive us
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(owned))
         self._set = _set_handler()
+        self._have_numpy_ask_again()
         self._trim = ctypes.CFUNCTYPE(None)(self._places["pool_trim"])
         if hasattr(os, "register_at_fork"):  # another thread may have held the lock
             os.register_at_fork(after_in_child=self._unlock)
+
+    def _have_numpy_ask_again(self) -> None:
+        """Put functions that empty the pool and ask again before those of NumPy's own handler."""
+        capsule = ctypes.cast(numpy_api()[306], ctypes.POINTER(ctypes.py_object))[0]
+        address = _pointer_in(capsule, self._name.value)
+        allocator = _Handler.from_address(address).allocator
+        numpys = (ctypes.c_void_p * len(_ASKING)).from_address(self._places["numpys"])
+        for place, name in enumerate(_ASKING):
+            numpys[place] = getattr(allocator, name)
+            setattr(allocator, name, self._places[f"numpy_{name}"])
 
     def _word(self, name: str) -> Any:
         """A counter in native memory."""
@@ -346,11 +379,15 @@ class OutputPool:
 def numpy_api() -> Any:
     """The table of NumPy's C API."""
     module = importlib.import_module("numpy._core._multiarray_umath")
+    return ctypes.cast(_pointer_in(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
 
+
+def _pointer_in(capsule: Any, name: bytes | None) -> Any:
+    """The address that a capsule holds."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype = ctypes.c_void_p
     get.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.cast(get(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    return get(capsule, name)
 
 
 def _set_handler() -> Any:

@@ -179,6 +179,33 @@ def test_refused_memory_empties_the_pool_first() -> None:
     assert said("-c", code).split() == ["True", "0", "refused"]
 
 
+def test_numpys_own_arrays_empty_the_pool_where_memory_is_refused() -> None:
+    """Where waiting blocks are in the way of an array of NumPy's, under a limit set later."""
+    code = (
+        "import resource, numpy as np\n"
+        "from fuser.backends.cpu.machine import pool\n"
+        "made = pool.pool()\n"
+        "made.limit(1 << 30)\n"
+        "grown = [np.ones(1 << 24, np.uint8), pool.empty((1 << 24,), np.dtype('u1'))]\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), resource.RLIM_INFINITY))\n"
+        "ways = [lambda n: np.empty(n, np.uint8), lambda n: np.zeros(n, np.uint8)]\n"
+        "ways += 2 * [lambda n: grown.pop().resize(n, refcheck=False)]\n"
+        "for way in ways:\n"
+        "    array = pool.empty((120 << 20,), np.dtype('u1'))\n"
+        "    del array\n"
+        "    held = made.held_bytes\n"
+        "    way(130 << 20)\n"
+        "    print(held > 100 << 20)\n"
+        "    made.trim()\n"
+        "try:\n"
+        "    np.empty(1 << 31)\n"
+        "except MemoryError:\n"
+        "    print('refused')\n"
+    )
+    assert said("-c", code).split() == [*["True"] * 4, "refused"]
+
+
 def test_a_control_groups_limit_is_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     """An eighth of what it allows waits for reuse at most."""
     monkeypatch.setattr(pool.processors, "memory_limit", lambda: 64 << 20)
