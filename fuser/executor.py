@@ -25,12 +25,12 @@ from fuser.base.errors import (
 )
 from fuser.base.timeline import phase
 from fuser.base.unexpected import internal_errors
-from fuser.ir import dims, views
+from fuser.ir import dims
 from fuser.ir.dims import Dim, symbols
 from fuser.ir.graph import Graph, Node
-from fuser.ir.views import Broadcast, Index, Part, Transpose, View
+from fuser.ir.views import View
 from fuser.kernel_spec import KernelSpec
-from fuser.scheduling.loop_nests import Section
+from fuser.runtime import aliasing
 
 if TYPE_CHECKING:
     from fuser.runtime.launch import Launch
@@ -87,7 +87,7 @@ def execute(
         name: array if isinstance(array, np.ndarray) else _as_array(array, backend)
         for name, array in arrays.items()
     }
-    direct = direct_targets(spec, buffers, given or {}, sizes, backend)
+    direct = aliasing.direct_targets(spec, buffers, given or {}, sizes, backend)
     copies = {place: target for place, target in (given or {}).items() if place not in direct}
     buffers.update((f"o{place}", target) for place, target in direct.items())
     launch = bound(spec, buffers, sizes, backend_name)
@@ -207,139 +207,6 @@ def check_shape(target: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError(
             f"out has shape {target.shape}, the result has {shape}; pass an array of that shape"
         )
-
-
-def is_read_only(array: Any) -> bool:
-    """Whether an array says that it must not be written into; CuPy's arrays never do."""
-    return not getattr(array.flags, "writeable", True)
-
-
-def is_hazardous(array: Any) -> bool:
-    """Whether an argument is read-only, or a write of one element may change another one."""
-    return is_read_only(array) or overlaps_itself(array)
-
-
-def direct_targets(
-    spec: KernelSpec,
-    arrays: Mapping[str, Any],
-    given: Mapping[int, Any],
-    sizes: Mapping[str, int],
-    backend: Backend,
-) -> dict[int, Any]:
-    """The given arrays that kernels write into themselves; the others get copies of results.
-
-    Args:
-        spec: the prepared graph.
-        arrays: array arguments by parameter name.
-        given: arrays to write outputs into, by output number.
-        sizes: lengths by symbol.
-        backend: where they live.
-    """
-    return {
-        place: target
-        for place, target in given.items()
-        if may_write_directly(spec, arrays, place, given, sizes, backend)
-    }
-
-
-def may_write_directly(
-    spec: KernelSpec,
-    buffers: Mapping[str, Any],
-    place: int,
-    given: Mapping[int, Any],
-    sizes: Mapping[str, int],
-    backend: Backend,
-) -> bool:
-    """Whether kernels may write an output into an array while they read their arguments.
-
-    They may where no argument can share memory with it, or where all that reads the shared
-    argument runs before, or in the same loop nest at the very element that it writes. A kernel that
-    may meet an error writes elsewhere first, so that the array stays untouched then.
-    """
-    from fuser.scheduling.in_place import reads_beside
-
-    target = given[place]
-    if spec.may_raise or overlaps_itself(target):
-        return False
-    module = backend.array_module
-    may_share_memory = module.may_share_memory
-    others = [other for other in given.values() if other is not target]
-    if any(may_share_memory(target, o) and not _in_turn(target, o, backend) for o in others):
-        return False
-    shared = {
-        name
-        for name, array in buffers.items()
-        if name.startswith("x") and may_share_memory(target, array)
-    }
-    if not shared:
-        return True
-    able = backend.capabilities
-    beside = reads_beside(
-        spec.plan, place, stores_last=able.stores_last, several=able.each_stores_last
-    )
-    for load, own in beside:
-        if load.buffer not in shared:
-            continue
-        array = buffers[load.buffer]
-        whole = array.shape == target.shape
-        if not all(isinstance(view, (Index, Part, Broadcast)) for view in load.views):
-            return False
-        seen = views.apply_views(array, load.views, sizes, module)
-        if not whole and not may_share_memory(seen, target):
-            continue
-        alike = [desc.views for desc in own if not whole or desc.views == load.views]
-        stored = (views.apply_views(target, chain, sizes, module) for chain in alike)
-        if not any(_is_same(seen, one, backend) for one in stored):
-            return False
-    return True
-
-
-def _is_same(seen: Any, written: Any, backend: Backend) -> bool:
-    """Whether two arrays are the same elements, in the same order."""
-    if 0 in seen.shape:
-        return True
-    steps = [
-        [(n, step) for n, step in zip(array.shape, array.strides, strict=True) if n != 1]
-        for array in (seen, written)
-    ]
-    same = backend.address(seen) == backend.address(written) and steps[0] == steps[1]
-    return same and bool(seen.dtype.itemsize == written.dtype.itemsize)
-
-
-def _in_turn(one: Any, two: Any, backend: Backend) -> bool:
-    """Whether elements of two arrays lie in turn, as those of `x[::2]` and `x[1::2]`."""
-    if not len(one.shape) == len(two.shape) == 1 or one.strides != two.strides:
-        return False
-    step = abs(one.strides[0])
-    shift = (backend.address(one) - backend.address(two)) % step if step else 0
-    return bool(two.itemsize <= shift <= step - one.itemsize)
-
-
-def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
-    """The only loop nest, if what it writes may be what it reads, element by element."""
-    groups, outputs = spec.plan.groups, spec.plan.outputs
-    if len(groups) != 1 or len(groups[0].sections) != 1:
-        return None
-    section = groups[0].sections[0]
-    if any(isinstance(view, Transpose) for _, part in section.stores for view in part.views):
-        return None
-    alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
-    if len(outputs) != 1 and (section.axes or not alike or not backend.capabilities.stores_last):
-        return None
-    return section
-
-
-def overlaps_itself(array: Any) -> bool:
-    """Whether two elements of an array may share memory; rare, so a cautious answer will do."""
-    if array.flags.c_contiguous:
-        return False
-    reach = array.itemsize
-    for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
-        if length > 1:
-            if stride < reach:
-                return True
-            reach += stride * (length - 1)
-    return False
 
 
 def check_arguments(graph: Graph, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

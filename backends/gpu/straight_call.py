@@ -17,6 +17,7 @@ import numpy as np
 from fuser.backends.gpu.arguments import WORD, Arguments, Prepared
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
+from fuser.runtime.aliasing import reach
 from fuser.runtime.launch import FORMATS, pack_scalars
 
 if TYPE_CHECKING:
@@ -193,15 +194,8 @@ def _apart(name: str, target: Any, other: str, array: Any) -> str:
     """Give up where an array to write into shares memory with one that is read in another way."""
     if target.data.ptr == array.data.ptr and target.strides == array.strides:
         return f"if {name}_at != {other}_at: return MISSED"
-    (first, last), (begin, end) = _reach(target), _reach(array)
-    return f"if {begin - last} < {name}_at - {other}_at < {end - first}: return MISSED"
-
-
-def _reach(array: Any) -> tuple[int, int]:
-    """The bytes that an array's elements lie in, from the address of the first one."""
-    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
-    lowest = sum(step for step in steps if step < 0)
-    return lowest, sum(step for step in steps if step > 0) + array.itemsize
+    (low, high), (begin, end) = reach(target), reach(array)
+    return f"if {-begin - high} < {name}_at - {other}_at < {end + low}: return MISSED"
 
 
 def _scalars(

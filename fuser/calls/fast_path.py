@@ -17,6 +17,7 @@ from fuser.calls.specialisation import Call
 from fuser.capture import captures
 from fuser.ir import dims
 from fuser.kernel_spec import KernelSpec
+from fuser.runtime import aliasing
 from fuser.tracing.trace_result import OutNode
 
 
@@ -259,20 +260,18 @@ class Writes:
         """Look at a call that has been served."""
         trace, spec = call.specialisation.trace, call.specialisation.spec
         assert isinstance(spec, KernelSpec)
-        names = [parameter.name for parameter in trace.graph.parameters]
         backend = get_backend(executor.device_of(call.arrays.values()))
         self._share = backend.array_module.may_share_memory
-        self._written = tuple(names[place] for place, _, _ in trace.writes)
-        self._apart = tuple((names[first], names[then]) for first, then in trace.hazards)
+        self._asked = tuple(name for name, _, _ in trace.written), trace.hazards
         parts = {
-            output: (names[place], region.slices(call.sizes) if region else None)
-            for place, output, region in trace.writes
+            output: (name, region.slices(call.sizes) if region else None)
+            for name, output, region in trace.written
         }
         given = {
             output: call.arrays[name] if index is None else call.arrays[name][index]
             for output, (name, index) in parts.items()
         }
-        self.targets = executor.direct_targets(spec, call.arrays, given, call.sizes, backend)
+        self.targets = aliasing.direct_targets(spec, call.arrays, given, call.sizes, backend)
         self.direct = frozenset(self.targets)
         self._parts = tuple((f"o{output}", *parts[output]) for output in self.targets)
         self._indices = parts
@@ -296,20 +295,16 @@ class Writes:
             output: arrays[name] if index is None else arrays[name][index]
             for output, (name, index) in indices.items()
         }
-        found = executor.direct_targets(spec, arrays, given, dict(numbers), backend)
+        found = aliasing.direct_targets(spec, arrays, given, dict(numbers), backend)
         if found.keys() != self.direct:
             return None
         return tuple((f"o{output}", *indices[output]) for output in found)
 
     def add_targets(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> bool:
         """Add the arrays to write into to those of a call; whether it may run so."""
+        if not aliasing.may_write(arrays, *self._asked):
+            return False
         share = self._share
-        for name in self._written:
-            if executor.is_hazardous(arrays[name]):
-                return False
-        for first, then in self._apart:
-            if arrays[first] is arrays[then] or share(arrays[first], arrays[then]):
-                return False
         parts = self._parts if self._again is None else self._moved(arrays, numbers)
         if parts is None:
             return False
@@ -374,7 +369,7 @@ def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
         return None
     backend = get_backend(executor.device_of(call.arrays.values()))
     given = {leaf.index: out}
-    if not executor.direct_targets(spec, call.arrays, given, call.sizes, backend):
+    if not aliasing.direct_targets(spec, call.arrays, given, call.sizes, backend):
         return None
     name = f"o{leaf.index}"
     launch = executor.known_launch(spec, call.arrays, {name: out}, call.sizes)

@@ -13,10 +13,9 @@ to it in common, so a call runs what its own path needs, once. See `fuser.captur
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from fuser.backend import MISSED, PythonCall
 from fuser.base import config, counters, trees
@@ -32,10 +31,10 @@ from fuser.calls.program_steps import (
     told_by_integers,
 )
 from fuser.calls.specialisation import Call
-from fuser.executor import is_hazardous
 from fuser.program_spec import Asked, Kind, Program
 from fuser.programs import partition
 from fuser.programs.straight_line import StraightLine
+from fuser.runtime import aliasing
 
 Piece = Callable[..., Any]
 #: Paths that have nothing in common with the first one, at most.
@@ -81,10 +80,8 @@ class _Path:
         guards, before = guards_of(found, program), trace.value_guards[:count]
         self.first_guards = [guard for guard in guards if guard in before]
         self.guards = [guard for guard in guards if guard not in before]
-        titles = [parameter.name for parameter in trace.graph.parameters]
-        self.written = tuple(dict.fromkeys(titles[place] for place, _, _ in trace.writes))
-        pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
-        self.apart = tuple(tuple(titles[place] for place in pair) for pair in pairs)
+        self.written = tuple(dict.fromkeys(name for name, _, _ in trace.written))
+        self.apart = trace.hazards
 
     def first(self) -> StraightLine:
         """The lines of its first piece: they take the arguments, and arrays that are none."""
@@ -106,10 +103,9 @@ class _Path:
                 line.captured(name, array)
             line._compare(line._names[name], Kind.of(array))
         for name in self.written:
-            line._miss([f"{line._object(is_hazardous)}({line._name(name)})"])
-        share = line._object(np.may_share_memory)
+            line._miss([f"{line._object(aliasing.is_hazardous)}({line._name(name)})"])
         for one, other in (map(line._name, pair) for pair in self.apart):
-            line._miss([f"{one} is {other} or {share}({one}, {other})"])
+            line._miss([f"{line._object(aliasing.share)}({one}, {other})"])
 
     def last(self, line: StraightLine) -> Piece:
         """The piece after the last decision: it gives what the function gives."""
@@ -180,10 +176,10 @@ class ReadyProgram(config.Standing):
         self.missed = 0
         self._where = dict(found.array_leaves)
         self._captured = [(array, Kind.of(array)) for array in found.captured.values()]
-        self._apart = [
-            tuple(self._where.get(name, found.captured.get(name)) for name in pair)
-            for pair in path.apart
-        ]
+        self._watched = {
+            name: self._where.get(name, found.captured.get(name))
+            for name in itertools.chain(path.written, *path.apart)
+        }
         self._root(path)
 
     def native(self, leaves: Sequence[Any], names: tuple[str, ...], structure: Any) -> PythonCall:
@@ -212,11 +208,9 @@ class ReadyProgram(config.Standing):
             return self.run_leaves(*args)
         if any(Kind.of(array) != kind for array, kind in self._captured):
             return MISSED
-        for pair in self._apart:
-            first, then = (args[each] if type(each) is int else each for each in pair)
-            if first is then or np.may_share_memory(first, then):
-                return MISSED
-        if any(is_hazardous(args[self._where[name]]) for name in self._alone.written):
+        written, pairs = self._alone.written, self._alone.apart
+        arrays = {k: args[at] if type(at) is int else at for k, at in self._watched.items()}
+        if not aliasing.may_write(arrays, written, pairs):
             return MISSED
         found = self.line(*args)
         if found is not MISSED:

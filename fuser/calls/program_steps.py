@@ -15,7 +15,7 @@ from fuser.base.records import changed
 from fuser.calls.specialisation import Call, Specialisation, of_kernels
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
-from fuser.executor import is_hazardous, planned_for, shared_nest
+from fuser.executor import planned_for
 from fuser.ir import dims, views
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Operand, Unset
@@ -23,6 +23,7 @@ from fuser.ir.views import Chain
 from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Stage
 from fuser.programs import run
 from fuser.programs.straight_line import LEAVES, StraightLine
+from fuser.runtime.aliasing import is_hazardous, reads_in_place
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
 
 #: Elements from which on a stage writes into what a function has made: allocation is cheaper below.
@@ -85,7 +86,7 @@ class Steps:
         trace = call.specialisation.trace
         names = [parameter.name for parameter in trace.graph.parameters]
         self._writes = [
-            (program.outputs[output], names[place], box) for place, output, box in trace.writes
+            (program.outputs[output], name, box) for name, output, box in trace.written
         ]
         self._kept = {*names, *program.constants}
         self.rooms = {
@@ -237,8 +238,8 @@ def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) ->
     the element that is written: kernels compute in its place, and no other memory is touched.
     """
     (name, *more), spec = stage.stored, stage.spec
-    section = shared_nest(spec, planned_for(call.arrays.values()))
-    if more or spec.may_raise or section is None or section.axes:
+    backend = planned_for(call.arrays.values())
+    if more or spec.may_raise:
         return ""
     made = {
         value for one in program.graph_breaks if one.nodes[0].payload.name.startswith("numpy.")
@@ -252,8 +253,8 @@ def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) ->
         kind = kinds[value]
         alike = (parameter.dtype, parameter.shape) == (wanted.dtype, wanted.shape)
         alike = alike and (kind.dtype, kind.shape) == (wanted.dtype, kinds[name].shape)
-        plain = all(not load.views for load in section.loads if load.buffer == value)
-        if alike and plain and kind.owned and kind.contiguous:
+        alike = alike and kind.owned and kind.contiguous
+        if alike and reads_in_place(spec, backend, value):
             return value if math.prod(kind.shape) >= ROOMY else ""
     return ""
 
@@ -311,8 +312,7 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False  # views that functions read are written for lengths that all calls share
     if not all(map(_is_plain, trace.leaves)):
         return False
-    if any(is_hazardous(call.arrays[trace.graph.parameters[place].name])
-           for place, _, _ in trace.writes):  # fmt: skip
+    if any(is_hazardous(call.arrays[name]) for name, _, _ in trace.written):
         return False
     made = [name for step in program.steps for name in step.stored]
     given = [program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)]

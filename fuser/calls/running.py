@@ -24,6 +24,7 @@ from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import CallFailed
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program
+from fuser.runtime import aliasing
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
 
 
@@ -34,15 +35,9 @@ def check_hazards(call: Call) -> None:
         Unsupported: then only the function itself gives the right answer.
     """
     trace = call.specialisation.trace
-    names = [parameter.name for parameter in trace.graph.parameters]
-    for place, _, _ in trace.writes:
-        if executor.overlaps_itself(call.arrays[names[place]]):
-            found = "an argument whose elements share memory"
-            raise Unsupported("write-into-view", "assignment", found, "")
-    for pair in trace.hazards:
-        first, then = (call.arrays[names[place]] for place in pair)
-        if first is then or np.may_share_memory(first, then):
-            raise Unsupported("write-into-view", "assignment", "arguments that share memory", "")
+    found = aliasing.conflict(call.arrays, [name for name, _, _ in trace.written], trace.hazards)
+    if found:
+        raise Unsupported("write-into-view", "assignment", found, "")
 
 
 def copied_into(out: Any, result: Any) -> Any:
@@ -95,7 +90,7 @@ def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, An
             raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
         if all(symbol in sizes for dim in node.shape for symbol in dims.symbols(dim)):
             executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in node.shape))
-        if executor.is_read_only(target):
+        if aliasing.is_read_only(target):
             raise ValueError("output array is read-only")
         targets[leaf.index] = target
     return targets
@@ -184,7 +179,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
     names = [p.name for p in trace.graph.parameters]
     for parameter, output, region in trace.writes:
         array = call.arrays[names[parameter]]
-        if executor.is_read_only(array):
+        if aliasing.is_read_only(array):
             raise ReadOnlyError("output array is read-only")
         if region is None:
             given[output] = array

@@ -99,6 +99,8 @@ def canonical(
         if name not in known and full[name] == names.get(name)
     }
     place_of = {place: new for new, place in enumerate(order)}
+    title = {place: parameters[new].name for place, new in place_of.items()}
+    apart = [sorted(pair) for pair in tracing.hazards if title.keys() >= set(pair)]
     renamed = {id(leaf): _renamed_leaf(leaf, full, place_of) for leaf in leaves}
     leaves = [renamed[id(leaf)] for leaf in leaves]
     return Trace(
@@ -111,11 +113,7 @@ def canonical(
         ),
         value_guards,
         tuple(parameter_leaves),
-        tuple(
-            (place_of[first], place_of[then])
-            for first, then in tracing.hazards
-            if first in place_of and then in place_of
-        ),
+        tuple(dict.fromkeys((title[one], title[other]) for one, other in apart)),
         hints,
         tuple(tracing.arguments[place].initial.payload.name for place in tracing.in_order),
         tuple(tracing.named_arguments.values()) if tracing.by_identity else None,

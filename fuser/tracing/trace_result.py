@@ -78,8 +78,8 @@ class Trace:
             order; None is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.
         parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
-        hazards: pairs of parameters that must not share memory: the first is written before
-            the second is read or written.
+        hazards: pairs of parameters, by name, that must not share memory: one is written before
+            the other is read or written.
         hints: lengths in the traced call that only functions run between kernels tell.
         in_order: parameters that have to be contiguous in C order.
         by_identity: where the function may ask whether two arrays are one: arguments that it has
@@ -97,7 +97,7 @@ class Trace:
     writes: tuple[Write, ...]
     value_guards: tuple[tuple[str, Any], ...]
     parameter_leaves: tuple[int | None, ...]
-    hazards: tuple[tuple[int, int], ...] = ()
+    hazards: tuple[tuple[str, str], ...] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
     in_order: tuple[str, ...] = ()
     by_identity: tuple[Any, ...] | None = None

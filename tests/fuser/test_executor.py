@@ -5,8 +5,9 @@ import pytest
 
 import fuser
 from fuser.compiler import compile_upfront
-from fuser.executor import check_arguments, overlaps_itself, sizes_of
+from fuser.executor import check_arguments, sizes_of
 from fuser.ir import dims
+from fuser.runtime.aliasing import overlaps_itself
 from fuser.runtime.launch import contiguous_specs
 
 X = np.ones((3, 4), np.float32)

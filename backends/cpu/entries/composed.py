@@ -7,7 +7,7 @@ for all else it calls the function that `fuser.calls.result_assembly` has writte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, assemble
-from fuser.executor import shared_nest
+from fuser.runtime.aliasing import reach, reads_in_place
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace
 
 
@@ -155,14 +155,6 @@ def _plain_row(draft: Draft, leaf: Any) -> tuple[int, int] | None:
     return layout.CONSTANT, id(value)
 
 
-def reads_in_place(call: ServedCall, name: str) -> bool:
-    """Whether an argument is read at the very element that is written, and nowhere else."""
-    section = shared_nest(call.specialisation.spec, call.launch.backend)
-    if section is None or section.axes:
-        return False
-    return all(not load.views for load in section.loads if load.buffer == name)
-
-
 def pairs_apart(draft: Draft, names: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Pairs of arrays that must not share memory: what is written, by which name, what is read.
 
@@ -172,8 +164,7 @@ def pairs_apart(draft: Draft, names: Mapping[str, Any]) -> list[tuple[str, str, 
         draft: the table.
         names: arrays that have records, by their names.
     """
-    call = draft.call
-    trace = call.specialisation.trace
+    spec, backend = draft.call.specialisation.spec, draft.call.launch.backend
     targets = [name for name in draft.record_of if name.startswith("o")]
     pairs: list[tuple[str, str, bool]] = []
     for k, written in enumerate(targets):
@@ -182,10 +173,31 @@ def pairs_apart(draft: Draft, names: Mapping[str, Any]) -> list[tuple[str, str, 
         mine = {draft.written.get(name, name) for name in targets}
         for name in names:
             if name not in others and name != own:
-                pairs.append((written, name, name not in mine and reads_in_place(call, name)))
-    parameters = trace.graph.parameters
-    for first, then in trace.hazards:
-        pair = parameters[first].name, parameters[then].name
-        if pair[0] in names and pair[1] in names:
-            pairs.append((*pair, False))
-    return pairs
+                in_place = name not in mine and reads_in_place(spec, backend, name)
+                pairs.append((written, name, in_place))
+    hazards = draft.call.specialisation.trace.hazards
+    return pairs + [(*pair, False) for pair in hazards if names.keys() >= set(pair)]
+
+
+def exact_pair(
+    places: Sequence[int], target: Any, array: Any, *, in_place: bool = False, shift: int = 0
+) -> list[list[int]]:
+    """The row of two arrays of such lengths and strides that must be apart; none of empty ones.
+
+    Args:
+        places: of their records.
+        target: the one that is written.
+        array: the other one.
+        in_place: whether they may be one array, if they are laid out alike.
+        shift: how many bytes behind the record's first element the target lies.
+    """
+    if not target.size or not array.size:
+        return []
+    same = array.strides == target.strides and array.shape == target.shape
+    same = same and array.dtype.itemsize == target.dtype.itemsize and not shift
+    (low_w, high_w), (low_r, high_r) = reach(target), reach(array)
+    row = layout.words(
+        "OVERLAP", written=places[0], read=places[1], same=int(same and in_place),
+        low_w=low_w - shift, low_r=low_r, factor_w=high_w + shift, factor_r=high_r,
+    )  # fmt: skip
+    return [row]

@@ -109,13 +109,14 @@ def table_of(
         rows: lists of rows by the name of their count: records, outputs, overlaps.
         values: its other words.
     """
+    asked = sum(len(rows.get(name, ())) for name in ("steps", "ranges", "overlaps"))
     for name, part in {**rows, "unpacks": places.rows}.items():
         values |= {name: len(part), f"{_SINGULAR.get(name, name[:-1])}_list": native(keep, part)}
     keep += [call.names, places]
     words = layout.words(
         "TABLE", nargs=places.given - len(call.names), names=len(call.names),
         name_list=native(keep, [[id(name) for name in call.names]]), given=places.given,
-        held=places.held, **values,
+        held=places.held, conditions=asked, **values,
     )  # fmt: skip
     return layout.array([words])
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.entries.composed import pairs_apart
+from fuser.backends.cpu.entries.composed import exact_pair, pairs_apart
 from fuser.backends.cpu.entries.containers import native
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.integers import check_guards, take_integers
@@ -27,7 +27,6 @@ from fuser.backends.cpu.entries.tables import (
     pack,
 )
 from fuser.backends.cpu.machine import layout, pool
-from fuser.backends.cpu.machine.arrays import reach
 from fuser.backends.cpu.sequence import Table
 from fuser.ir import dims
 from fuser.runtime.launch import Fresh
@@ -123,27 +122,13 @@ def _room(draft: Draft, entry: Fresh) -> dict[str, int]:
     }
 
 
-def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
+def _exact_overlaps(draft: Draft, names: Mapping[str, Any]) -> list[list[int]]:
     """What arrays that are written must not share memory with: arguments, and one another."""
-    names = {name: array for name, array in arrays.items() if array.size}
-    everything = draft.call.arrays
-    rows = []
+    arrays, rows = draft.call.arrays, list[list[int]]()
     for written, read, in_place in pairs_apart(draft, names):
-        target, array = everything[written], everything[read]
-        if not target.size:
-            continue
-        same = array.strides == target.strides and array.shape == target.shape
-        same = same and array.dtype.itemsize == target.dtype.itemsize
-        low_w, high_w = reach(target)
-        low_r, high_r = reach(array)
+        places = draft.record_of[written], draft.record_of[read]
         shift = _shift(draft, written)
-        rows.append(
-            layout.words(
-                "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
-                same=int(same and in_place and not shift),
-                low_w=low_w - shift, low_r=low_r, factor_w=high_w + shift, factor_r=high_r,
-            )
-        )  # fmt: skip
+        rows += exact_pair(places, arrays[written], arrays[read], in_place=in_place, shift=shift)
     return rows
 
 

@@ -12,31 +12,23 @@ the next one is looked at by Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fuser.backend import MISSED, PlainCall, PythonCall
 from fuser.backends.cpu.entries import match
+from fuser.backends.cpu.entries.composed import exact_pair
 from fuser.backends.cpu.entries.containers import native, places_of, table_of
 from fuser.backends.cpu.entries.names import NotServed, describe_names
 from fuser.backends.cpu.machine import layout
-from fuser.backends.cpu.machine.arrays import reach
 from fuser.base.protocols import is_a
 
 TEXT = """\
-define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
-                         ptr %symbols) {
+define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values) {
 entry:
   %callee = get ptr %table TABLE.callee
-  %pairs = get i64 %table TABLE.overlaps
-  %no.pairs = icmp eq i64 %pairs, 0
-  br i1 %no.pairs, label %call, label %overlaps
-overlaps:
-  %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
-  br i1 %apart, label %call, label %slow
-call:
   %found = call ptr @called(ptr %api, ptr %table, ptr %values, ptr %callee)
   %missed = get ptr %api API.missed
   %is.missed = icmp eq ptr %found, %missed
@@ -125,7 +117,11 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
     rows = {
         "records": [layout.words("RECORD", **record) for record in records],
         "guards": guards,
-        "overlaps": _overlaps(call, record_of, arrays),
+        "overlaps": [
+            row
+            for one, other in call.apart
+            for row in exact_pair((record_of[one], record_of[other]), arrays[one], arrays[other])
+        ],
         "numbers": [[slot] for slot in places.slots],
     }
     keep += [function, call.captured]
@@ -199,22 +195,3 @@ def _record(leaf: Any, keep: list[Any]) -> dict[str, int]:
         return found | {"kind": layout.GENERIC}
     keep.append(leaf)  # another one may get its id
     return found | {"kind": layout.OBJECT, "expected": id(leaf)}
-
-
-def _overlaps(
-    call: PythonCall, record_of: Mapping[str, int], arrays: Mapping[str, Any]
-) -> list[list[int]]:
-    """Arrays that must not share memory, as rows."""
-    rows = []
-    for first, then in call.apart:
-        one, other = arrays[first], arrays[then]
-        if not one.size or not other.size:
-            continue
-        (low_w, high_w), (low_r, high_r) = reach(one), reach(other)
-        rows.append(
-            layout.words(
-                "OVERLAP", written=record_of[first], read=record_of[then], low_w=low_w,
-                low_r=low_r, factor_w=high_w, factor_r=high_r,
-            )
-        )  # fmt: skip
-    return rows

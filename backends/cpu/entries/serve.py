@@ -1,8 +1,8 @@
 """The dispatcher's second half, as text: memory, loop nests, results.
 
 A table's template is what `sequence` runs; each call fills a copy of it on the stack. Values are
-converted, and overlaps looked at (`values`), before anything is allocated: what Python has
-to see goes there with nothing done yet. While a table serves, its context's count of running
+converted (`values`) before anything is allocated: what Python has to see goes there with nothing
+done yet. While a table serves, its context's count of running
 calls says so, and its memory is not given back. A table with the status flag writes only into
 new arrays, so that Python can begin anew after a status as well.
 
@@ -83,17 +83,10 @@ entry:
 values:
   %scalars = get i64 %table TABLE.scalars
   %no.scalars = icmp eq i64 %scalars, 0
-  br i1 %no.scalars, label %targets, label %convert
+  br i1 %no.scalars, label %outputs, label %convert
 convert:
   %converted = call i1 @convert(ptr %api, ptr %table, ptr %bases, ptr %symbols, ptr %words)
-  br i1 %converted, label %targets, label %slow
-targets:
-  %pairs = get i64 %table TABLE.overlaps
-  %no.pairs = icmp eq i64 %pairs, 0
-  br i1 %no.pairs, label %outputs, label %overlaps
-overlaps:
-  %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
-  br i1 %apart, label %outputs, label %slow
+  br i1 %converted, label %outputs, label %slow
 outputs:
   %allocated = call i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
                                 ptr %made, ptr %room)
@@ -233,7 +226,7 @@ restricted:
   %no.conditions = icmp eq i64 %conditions, 0
   br i1 %no.conditions, label %found, label %evaluate
 evaluate:
-  %held.all = call i1 @holds(ptr %table, ptr %symbols)
+  %held.all = call i1 @holds(ptr %table, ptr %bases, ptr %symbols)
   br i1 %held.all, label %found, label %next
 next:
   %k1 = add i64 %k, 1
@@ -261,8 +254,7 @@ choose:
   %is.kernels = icmp eq ptr %callee, null
   br i1 %is.kernels, label %kernels, label %ask
 ask:
-  %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
-                            ptr %symbols)
+  %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values)
   br label %served
 kernels:
   %prologue = get ptr %table TABLE.prologue
@@ -333,13 +325,6 @@ entry:
   %made = alloca [LAYOUT.MOST_OUTPUTS x ptr]
   %room = alloca [LAYOUT.MOST_RANK x i64]
   %cell = alloca [2 x i64], align 16
-  %pairs = get i64 %table TABLE.overlaps
-  %no.pairs = icmp eq i64 %pairs, 0
-  br i1 %no.pairs, label %outputs, label %overlaps
-overlaps:
-  %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
-  br i1 %apart, label %outputs, label %slow
-outputs:
   %results = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
   %given = get i64 %list OUTPUT.given

@@ -257,8 +257,7 @@ def pack(
     values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
     return table_of(
         call, draft.places, draft.keep, rows, words=len(table.words), nests=len(table.heads),
-        template=layout.address(draft.template), scratch=layout.address(draft.scratch),
-        conditions=len(draft.steps) + len(draft.ranges), **values,
+        template=layout.address(draft.template), scratch=layout.address(draft.scratch), **values,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the dispatcher computes from a matching call, as text: lengths, scalars, overlaps.
+"""What the dispatcher computes from a matching call, as text: lengths, overlaps, scalars.
 
 Nothing is allocated or written here but the call's own copy of the template.
 
@@ -20,7 +20,7 @@ entry:
   ret i64 %value
 }
 
-define internal i1 @holds(ptr %table, ptr %symbols) {
+define internal i1 @holds(ptr %table, ptr %bases, ptr %symbols) {
 entry:
   %steps = get i64 %table TABLE.steps
   %step.list = get ptr %table TABLE.step_list
@@ -70,7 +70,8 @@ look:
   br i1 %fits, label %n.next, label %no
   next %n
 yes:
-  ret i1 true
+  %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
+  ret i1 %apart
 no:
   ret i1 false
 }

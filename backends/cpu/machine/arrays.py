@@ -67,10 +67,3 @@ def address_function() -> Callable[[Any], int]:
         return lambda array: int(array.__array_interface__["data"][0])
     word, data = ctypes.c_uint64.from_address, OFFSETS["ARRAY"]["data"]
     return lambda array: word(id(array) + data).value
-
-
-def reach(array: Any) -> tuple[int, int]:
-    """How many bytes an array reaches before and after its first element's address."""
-    spans = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-    low = -sum(span for span in spans if span < 0)
-    return low, sum(span for span in spans if span > 0) + array.dtype.itemsize

@@ -8,22 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-
-
-def line_search(target: Any, weight: Any, most: int) -> Any:
-    """Descent whose steps are halved until they help: a loop that a condition ends in a loop."""
-    x = np.zeros_like(target)
-    for _ in range(most):
-        off = x - target
-        value, gradient = np.sum(weight * off * off), 2 * weight * off
-        slope = np.sum(gradient * gradient)
-        if slope < 1e-20:
-            break
-        step = 1.0
-        while np.sum(weight * (off - step * gradient) ** 2) > value - 0.3 * step * slope:
-            step = 0.5 * step
-        x = x - step * gradient
-    return x
+from fuser.suites.families.solvers import line_search
 
 
 def damped(x: Any, most: float) -> Any:
