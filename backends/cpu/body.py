@@ -166,6 +166,11 @@ class Body:
         self.lines: list[str] = []
         self.block = "entry"
         self.flagged = False
+        self.alike: dict[str, Value] = {}
+        """What all lanes of vectors are, by the vectors' names."""
+        self.spaced: dict[str, tuple[Value, str, bool]] = {}
+        """Of vectors whose lanes rise by steps: the first lane, the step, and whether all do: the
+        last ones may repeat one."""
         self._prefix = prefix
         self._count = 0
 
@@ -233,7 +238,10 @@ class Body:
     def cast(self, name: str, operand: Value, scalar: str) -> Value:
         """A conversion instruction: fptosi, sitofp, fpext, trunc, zext, bitcast …"""
         target = vector_type(scalar, operand.lanes)
-        return self.value(f"{name} {operand.typed} to {target}", scalar, operand.lanes)
+        found = self.value(f"{name} {operand.typed} to {target}", scalar, operand.lanes)
+        if (one := self.alike.get(operand.text)) is not None:
+            self.alike[found.text] = self.cast(name, one, scalar)
+        return found
 
     def as_integer(self, operand: Value) -> Value:
         """The bits of a floating value as an integer of the same width."""
@@ -278,7 +286,19 @@ class Body:
         text = f"insertelement {vector} poison, {operand.typed}, i64 0"
         one = self.value(text, operand.scalar, lanes)
         zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.value(f"shufflevector {one.typed}, {vector} poison, {zeros}", one.scalar, lanes)
+        text = f"shufflevector {one.typed}, {vector} poison, {zeros}"
+        found = self.value(text, one.scalar, lanes)
+        self.alike[found.text] = operand
+        return found
+
+    def same(self, operand: Value) -> Value | None:
+        """What all lanes of a value are; None where that is not known."""
+        if operand.lanes == 1:
+            return operand
+        if operand.text.startswith("splat ("):
+            text = operand.text.removeprefix(f"splat ({operand.scalar} ").removesuffix(")")
+            return Value(text, operand.scalar, 1)
+        return self.alike.get(operand.text)
 
     def raise_flag(self, mask: Value) -> None:
         """Note that some element has a value for which NumPy raises or warns.

@@ -14,7 +14,7 @@ from fuser.backends.cpu.body import Body, Value, vector_type
 
 
 def gather(b: Body, dtype: str, *operands: Value) -> Value:
-    """Elements at computed places.
+    """Elements at computed places; those of one row that lie side by side as a vector.
 
     Args:
         b: where to append.
@@ -22,8 +22,52 @@ def gather(b: Body, dtype: str, *operands: Value) -> Value:
         operands: index, length and stride in bytes of each axis, and the address of what lies at
             the first place of them all; each of 64 bits.
     """
-    address = _addresses(b, operands, 0)
-    return conversion.from_memory(b, _fetched(b, conversion.MEMORY[dtype], address), dtype)
+    memory = conversion.MEMORY[dtype]
+    if (found := _beside(b, dtype, operands)) is None:
+        return conversion.from_memory(b, _fetched(b, memory, _addresses(b, operands, 0)), dtype)
+    (test, address), vector = found, vector_type(memory, operands[-1].lanes)
+    row, apart, joined = map(b.label, ("beside", "apart", "joined"))
+    b.line(f"br {test.typed}, label %{row}, label %{apart}")
+    b.start(row)
+    pointer = b.value(f"inttoptr {address.typed} to ptr", "ptr", 1)
+    one = b.value(f"load {vector}, ptr {pointer.text}, align 1", memory, operands[-1].lanes)
+    b.line(f"br label %{joined}")
+    b.start(apart)
+    other = _fetched(b, memory, _addresses(b, operands, 0))
+    b.line(f"br label %{joined}")
+    b.start(joined)
+    text = f"phi {vector} [ {one.text}, %{row} ], [ {other.text}, %{apart} ]"
+    return conversion.from_memory(b, b.value(text, memory, one.lanes), dtype)
+
+
+def _beside(b: Body, dtype: str, operands: Sequence[Value]) -> tuple[Value, Value] | None:
+    """Whether all lanes are side by side in a row within its axes, and the address of the first.
+
+    None where only lanes tell: places differ from one to the next.
+    """
+    *numbers, address = operands
+    spaced = b.spaced.get(address.text)
+    known = [one for one in map(b.same, numbers) if one is not None]
+    if spaced is None or address.lanes == 1 or len(known) < len(numbers):
+        return None
+    (at, step, all_rise), size = spaced, conversion.bytes_of(dtype)
+    test = b.value(f"icmp eq i64 {step}, {size}", "i1", 1)
+    if not all_rise:
+        last = b.value(f"extractelement {address.typed}, i64 {address.lanes - 1}", "i64", 1)
+        far = b.op("sub", last, at)
+        rise = b.iconst(far, (address.lanes - 1) * size)
+        test = b.op("and", test, b.compare("icmp eq", far, rise))
+    for index, length, stride in zip(known[::3], known[1::3], known[2::3], strict=True):
+        place = _counted(b, index, length)
+        test = b.op("and", test, b.compare("icmp ult", place, length))
+        at = b.op("add", at, b.op("mul", place, stride))
+    return test, at
+
+
+def _counted(b: Body, index: Value, length: Value) -> Value:
+    """An index that counts from the start of its axis, where it is within."""
+    back = b.op("add", index, length)
+    return b.select(b.compare("icmp slt", index, b.iconst(index, 0)), back, index)
 
 
 def scatter(
@@ -65,8 +109,7 @@ def _addresses(b: Body, operands: Sequence[Value], past: int) -> Value:
     *numbers, address = operands
     inside: Value | None = None
     for index, length, stride in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
-        back = b.op("add", index, length)
-        place = b.select(b.compare("icmp slt", index, b.iconst(index, 0)), back, index)
+        place = _counted(b, index, length)
         fits = b.compare("icmp ult", place, length)
         inside = fits if inside is None else b.op("and", inside, fits)
         address = b.op("add", address, b.op("mul", place, stride))

@@ -88,6 +88,8 @@ class Section:
         self.pairs = self._paired()
         # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
         self.bodies = [Body(self.module, prefix) for prefix in "urv"]
+        for body in self.bodies[1:]:
+            body.alike = self.bodies[0].alike
         self.bodies[1].block, self.bodies[2].block = "row", "vec"
         self._header()
         self._leaves()

@@ -102,15 +102,20 @@ def positions(b: Body, desc: TensorDesc, address: str, places: Value, step: str)
         places: which elements, counted from the first.
         step: bytes from one element to the next one.
     """
-    first = b.splat(position(b, desc, address), places.lanes)
+    literal = places == iota(places.lanes)
+    one, pace = position(b, desc, address), str(1 << POSITION_SHIFT)
+    first = b.splat(one, places.lanes)
     if desc.access != CONTIGUOUS:
-        whole = Value(step, "i64", 1)
+        whole, pace = Value(step, "i64", 1), step
         if not desc.located:
             whole = b.op("ashr", whole, b.constant_bits("i64", 1, POSITION_SHIFT))
         places = b.op("mul", places, b.splat(whole, places.lanes))
     elif desc.located:
         places = b.op("mul", places, b.iconst(places, 1 << POSITION_SHIFT))
-    return b.op("add", first, places)
+    found = b.op("add", first, places)
+    if desc.located:
+        b.spaced[found.text] = one, pace, literal
+    return found
 
 
 def store(

@@ -142,6 +142,38 @@ def test_bad_indices_are_numpys_to_refuse(bad: int) -> None:
             assert fused(x, i, np.zeros(length)).dtype == np.float64
 
 
+_CUTS: dict[str, Callable[[Any], Any]] = {
+    "rows": lambda m: m,
+    "part": lambda m: m[:, 1:-1],
+    "every second": lambda m: m[:, ::2],
+    "backwards": lambda m: m[::-1, ::-1],
+    "columns first": lambda m: np.asfortranarray(m),
+}
+
+
+@pytest.mark.parametrize("cut", _CUTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "uint8", "bool"])
+def test_whole_rows(dtype: str, cut: str) -> None:
+    """Vectors of rows at places that all lanes share: of all widths, from both ends, refused."""
+    doubled = fuser.fuse(lambda m, i: m[i] + m[i], fallback="error")
+    largest = fuser.fuse(lambda m, i: np.max(m[i], axis=1), fallback="error")
+    mean = fuser.fuse(lambda m, i: np.mean(m[i], axis=1))
+    for width in (1, 3, 8, 17, 64, 131):
+        whole = rng.integers(0, 100, (30, width + 2)).astype(dtype)
+        for index in ("int64", "int32"):
+            i = rng.integers(-30, 30, (12, 5)).astype(index)
+            m = _CUTS[cut](whole)
+            same(m[i[0]] + m[i[0]], doubled(m, i[0]))
+            same(m[i] + m[i], doubled(m, i))
+            same(np.max(m[i], axis=1), largest(m, i))
+            np.testing.assert_allclose(mean(m, i), np.mean(m[i], axis=1), 1e-6)
+    bad = i.copy()
+    bad[7, 3] = 30
+    for fused in (doubled, largest, mean):
+        with pytest.raises(IndexError, match="index 30 is out of bounds"):
+            fused(m, bad)
+
+
 def test_indices_of_nothing() -> None:
     """An empty table has no place at all; no index is never wrong."""
     fused = fuser.fuse(lambda x, i: x[i] + 1, fallback="allow")
