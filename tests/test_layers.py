@@ -48,7 +48,7 @@ LAYERS = {
         accuracy: accuracy accuracy_samples accuracy_table
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
-        element calls: element_calls
+        element calls: element_calls element_threads
         element loops: element_loops
         loop nests: emit flattened_loops reducing.* scheduling.*
         kernels: fused_kernel sequence element_kernels

@@ -30,7 +30,10 @@ _POOLED = 1 << 16
 _ALIGNED = 0x100
 #: Words of the table that a call finds in its object; after them the types that numbers may have,
 #: two for each, and the dtype of each result.
-WORDS = ("ndarray", "missed", "none", "new_scalar", "pool_malloc", "pool_free", "restores")
+WORDS = (
+    "ndarray", "missed", "none", "new_scalar", "pool_malloc", "pool_free", "restores", "mode",
+    "mode_seen", "team", "helpers",
+)  # fmt: skip
 _SYMBOLS = {
     "PyErr_CheckSignals": ("i32", ()),
     "PyEval_RestoreThread": ("void", ("ptr",)),
@@ -68,6 +71,8 @@ def parameters(arrays: Sequence[Array]) -> list[tuple[str, str]]:
     """Types and names of the arguments of the function that does the work, which tell of arrays."""
     found: list[tuple[str, str]] = []
     for place, array in enumerate(arrays):
+        if array.chosen:
+            continue
         found.append(("ptr", f"%data{place}"))
         for axis in range(array.rank):
             found.append(("i64", f"%length{place}.{axis}"))
@@ -142,7 +147,8 @@ class _Call:
         self._need("icmp eq ptr %names, null")
         for place in range(len(self.operands)):
             self._array(place)
-        for place, array in enumerate(code.arrays):
+        own = {place: array for place, array in enumerate(code.arrays) if not array.chosen}
+        for place, array in own.items():
             if array.within:
                 self._lengths_of_scratch(place)
             self._extent(place)
@@ -152,7 +158,7 @@ class _Call:
                     self._apart(place, other)
         for place in range(len(code.numbers)):
             self._number(place)
-        for place, array in enumerate(code.arrays):
+        for place, array in own.items():
             if array.within:
                 self._take(f"%data{place}", f"%bytes{place}")
         if self.way.restored:
@@ -327,7 +333,13 @@ class _Call:
     def _run(self) -> None:
         """Run the loop, with what it needs given back."""
         code, words = self.code, max(1, len(self.code.results))
-        self.lines.insert(0, f"  %results = alloca [{words} x i64]")
+        self.lines.insert(0, f"  %results = alloca [{words + 1} x i64]")
+        mode = self._add("load i64, ptr %mode", "mode")
+        seen = self._add("ptrtoint ptr %mode_seen to i64", "seen")
+        same = self._add(f"icmp eq i64 {mode}, {seen}", "same")
+        team = self._add(f"getelementptr i64, ptr %table, i64 {WORDS.index('team')}", "team")
+        team = self._add(f"select i1 {same}, ptr {team}, ptr null", "team")
+        self._add(f"put ptr {team} %results {8 * words}")
         call = f"call i64 @{self.name}.body({', '.join([*self._given(), 'ptr %results'])})"
         whole = any(number.kind == "pyint" for number in code.numbers)
         if whole or any(isinstance(each, Repeat) for each in everything(code.body)):

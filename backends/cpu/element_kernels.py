@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 from fuser.backend import MISSED
 from fuser.backends.cpu import element_loops
 from fuser.backends.cpu.element_calls import WORDS, Way
-from fuser.backends.cpu.machine import arrays, layout, loader, pool
+from fuser.backends.cpu.machine import arrays, layout, loader, pool, workers
 from fuser.backends.cpu.machine.target import host_features
-from fuser.base import budget, counters
+from fuser.base import budget, config, counters
 from fuser.base.errors import Reason, Unsupported
 from fuser.base.records import record
 from fuser.base.unexpected import internal_errors
@@ -137,6 +138,7 @@ class ElementKernel:
                     self._refused[way] = error.reason
                     raise
             found = self._callable[way, restores] = self._made(*self._loaded[way], restores)
+        _share_out(found.kept[1])
         return found
 
     def _made(self, library: Any, address: int, restores: bool) -> NativeLoop:
@@ -154,7 +156,9 @@ class ElementKernel:
         parts = code.body, code.arrays, way.layouts, way.dtypes, sorted(way.restored)
         digest = hashlib.sha256(repr(parts).encode())
         name = f"elements_{digest.hexdigest()[:16]}"
-        text = loader.OPTIMISED + element_loops.emit(code, way, name, host_features())
+        text = loader.OPTIMISED + element_loops.emit(
+            code, way, name, host_features(), workers.supported()
+        )
         budget.spend("instructions", text.count("\n"))
         budget.spend("kernels")
         library, (address,) = loader.load(
@@ -172,9 +176,24 @@ class ElementKernel:
             "ndarray": id(np.ndarray), "missed": id(MISSED), "none": id(None),
             "new_scalar": int(pool.numpy_api()[60]),
             "pool_malloc": taken.get("pool_malloc", 0), "pool_free": taken.get("pool_free", 0),
-            "restores": int(restores),
+            "restores": int(restores), "mode": ctypes.addressof(config.MODE_WORD),
         }  # fmt: skip
         plain = {"pyint": int, "pyfloat": float, "pybool": bool}
         types = [(plain.get(n.kind, kind), kind)
                  for n, (kind, _) in zip(self.code.numbers, self._types, strict=True)]  # fmt: skip
-        return [*(words[word] for word in WORDS), *(id(each) for pair in types for each in pair)]
+        known = [words.get(word, 0) for word in WORDS]
+        return [*known, *(id(each) for pair in types for each in pair)]
+
+
+def _share_out(table: ctypes.Array[ctypes.c_int64]) -> None:
+    """Say in a table how many threads may share loops under the settings of now.
+
+    Its kernel compares the settings: under others it is shared by none, until Python looks again.
+    """
+    threads = workers.thread_count() if workers.supported() else 1
+    team = workers.workers() if threads > 1 else None
+    values = {"mode_seen": config.MODE_WORD.value, "helpers": 0}
+    if team is not None:
+        values |= {"team": team.team_address, "helpers": team.start(threads - 1)}
+    for word, value in values.items():
+        table[WORDS.index(word)] = value

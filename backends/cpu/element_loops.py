@@ -10,34 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion, element_calls
+from fuser.backends.cpu import conversion, element_calls, element_threads
 from fuser.backends.cpu.body import Body, Features, Module, Value, float_bits
 from fuser.backends.cpu.element_calls import ENDED, INTERRUPTED, Way
 from fuser.backends.cpu.spelling import spell
 from fuser.base.errors import Unsupported
+from fuser.base.records import changed
 from fuser.element_loops.code import (
     SHORT,
+    Apart,
     Block,
     Check,
     Code,
     Constant,
     Expression,
     For,
+    Fresh,
     Get,
     If,
     Leave,
     Length,
     Load,
     Operation,
+    Point,
     Repeat,
     Set,
     Statement,
     Store,
     everything,
+    expressions_of,
     has_loops,
+    parts_of,
 )
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
 from fuser.element_loops.row_blocks import blocked
+from fuser.element_loops.sharing import shared
 from fuser.element_loops.unroll_and_jam import jammed
 
 #: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
@@ -51,7 +58,7 @@ _FLOATS = ("float", "double")
 OPTIMISED_LINES = 1_000
 
 
-def emit(code: Code, way: Way, name: str, features: Features) -> str:
+def emit(code: Code, way: Way, name: str, features: Features, team: bool = False) -> str:
     """The module of an element loop.
 
     Args:
@@ -59,6 +66,7 @@ def emit(code: Code, way: Way, name: str, features: Features) -> str:
         way: how the arguments of its calls are.
         name: of the function that Python calls.
         features: what the processor can do.
+        team: there are threads that may share its loops.
 
     Raises:
         Unsupported: an operation has no spelling.
@@ -67,15 +75,20 @@ def emit(code: Code, way: Way, name: str, features: Features) -> str:
     parts = [element_calls.emit(module, code, way, name)]
     if way.restored:
         parts.append(_Emitter(module, code, way.layouts, name).sure())
-    whole = _Emitter(module, code, way.layouts, name)
-    if (found := _versions(code)) is not None:
+    whole, found = _Emitter(module, code, way.layouts, name), _versions(code)
+    body = code.body if found is None else found.then
+    if team and not any(array.chosen for array in code.arrays):
+        plain = lambda array: way.layouts[array] == CONTIGUOUS  # noqa: E731
+        body = shared(body, code, plain)
+    if found is not None:
         rest = _Emitter(module, code, way.layouts, f"{name}.rest")
         text = rest.text(code.plain)
         parts.append(text.replace(" noinline ", " noinline optnone ", 1)
                      if text.count("\n") > OPTIMISED_LINES else text)  # fmt: skip
-        module.functions += [*parts, whole.text(found.then, test=found.test)]
+        module.functions += [*parts, whole.text(body, test=found.test)]
     else:
-        module.functions += [*parts, whole.text(code.body)]
+        module.functions += [*parts, whole.text(body)]
+    module.functions += whole.shares
     return module.text()
 
 
@@ -91,11 +104,17 @@ class _Emitter:
     def __init__(self, module: Module, code: Code, layouts: str, name: str) -> None:
         self.b = Body(module)
         self.code, self.name = code, name
-        self.layouts = layouts.ljust(len(code.arrays), CONTIGUOUS)  # scratch memory is
+        lies = STRIDED if any(each != CONTIGUOUS for each in layouts) else CONTIGUOUS
+        self.layouts = layouts + "".join(
+            lies if array.chosen else CONTIGUOUS for array in code.arrays[len(layouts) :]
+        )
         self.slots: dict[tuple[str, str], str] = {}
         self.labels: dict[int, str] = {}
         self.open = True
         self.depth = 0
+        self.poll = "@poll()"
+        self.shares: list[str] = []
+        self.rooms: list[str] = []
 
     def sure(self) -> str:
         """A function of the same arguments: whether no run ends early."""
@@ -119,8 +138,53 @@ class _Emitter:
 
     def _allocated(self) -> list[str]:
         """The variables."""
-        return [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
-                for (_, dtype), slot in self.slots.items()]  # fmt: skip
+        slots = [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
+                 for (_, dtype), slot in self.slots.items()]  # fmt: skip
+        return slots + self.rooms
+
+    def _place(self, array: int) -> str:
+        """The variable that says which array one stands for: its address and strides."""
+        name, words = f"%place{array}", self.code.arrays[array].rank + 1
+        room = f"  {name} = alloca [{words} x i64]\n  store i64 0, ptr {name}"
+        if room not in self.rooms:
+            self.rooms.append(room)
+        return name
+
+    def _told(self, array: int) -> list[Value]:
+        """The address and the strides of an array."""
+        known = self.code.arrays[array]
+        kinds = ["ptr", *["i64"] * known.rank]
+        if not known.chosen:
+            texts = [f"%data{array}", *(f"%stride{array}.{k}" for k in range(known.rank))]
+            return [Value(text, kind, 1) for text, kind in zip(texts, kinds, strict=True)]
+        words = (self._word(self._place(array), place) for place in range(len(kinds)))
+        return [self.b.value(f"load {kind}, ptr {at.text}", kind, 1)
+                for kind, at in zip(kinds, words, strict=True)]  # fmt: skip
+
+    def _length_of(self, array: int, axis: int) -> str:
+        """The length of an axis."""
+        known = self.code.arrays[array]
+        array, axis = known.within[axis] if known.chosen else (array, axis)
+        return f"%length{array}.{axis}"
+
+    def _choose(self, one: Point | Fresh) -> None:
+        """Have an array that is chosen stand for another one."""
+        b = self.b
+        if isinstance(one, Point):
+            told = self._told(one.source)
+        else:
+            *others, last = (self._told(room) for room in one.rooms)
+            held = [self._told(array)[0] for array in one.held]
+            told = last
+            for room in reversed(others):
+                taken = b.constant_bits("i1", 1, 0)
+                for each in held:
+                    taken = b.op("or", taken, b.compare("icmp eq", room[0], each))
+                told = [b.select(taken, other, own)
+                        for own, other in zip(room, told, strict=True)]  # fmt: skip
+        for place, each in enumerate(told):
+            at = self._word(self._place(one.array), place)
+            b.line(f"store {each.typed}, ptr {at.text}")
 
     def text(
         self, body: tuple[Statement, ...], test: Expression | None = None
@@ -137,9 +201,7 @@ class _Emitter:
         if test is not None:
             self._leave_to_the_rest(self.value(test), [f"{k} {text}" for k, text in parameters],
                                     given)  # fmt: skip
-        by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
-        body = blocked(body, self.code.arrays, by_rows)
-        self._statements(jammed(body, self.code.arrays))
+        self._arranged(body)
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)
@@ -150,11 +212,83 @@ class _Emitter:
             for kind, text in parameters
         ]
         listed = ", ".join([*arguments, *given, "ptr noalias %results"])
-        head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
-        head += self._allocated()
-        head += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
-        ends = ["ended:", f"  ret i64 {ENDED}", "interrupted:", f"  ret i64 {INTERRUPTED}", "}"]
-        return "\n".join([*head, "begin:", *self.b.lines, *ends])
+        return self._function(f"i64 @{self.name}.body({listed})", "i64")
+
+    def _function(self, head: str, kind: str) -> str:
+        """The function of these statements, which gives why they have ended."""
+        lines = [f"define internal {head} noinline #0 {{", "entry:", *self._allocated()]
+        lines += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
+        ends = ["ended:", f"  ret {kind} {ENDED}", "interrupted:", f"  ret {kind} {INTERRUPTED}"]
+        return "\n".join([*lines, "begin:", *self.b.lines, *ends, "}"])
+
+    def _arranged(self, body: tuple[Statement, ...]) -> None:
+        """Statements, with loops in the order that is best."""
+        by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
+        if not any(array.chosen for array in self.code.arrays):  # two of which may be one
+            body = jammed(blocked(body, self.code.arrays, by_rows), self.code.arrays)
+        self._statements(body)
+
+    # -- threads ------------------------------------------------------------------------------
+
+    def _shared(self, one: For) -> None:
+        """A loop whose iterations are a function of their own, which threads may run."""
+        b, name = self.b, f"{self.name}.share{len(self.shares)}"
+        words = element_threads.Words(f"%block{len(self.shares)}")
+        for kind, text in element_calls.parameters(self.code.arrays):
+            words.put(b, Value(text, kind, 1))
+        taken = {
+            (part.slot, part.dtype): None for each in everything((one,))
+            for code in expressions_of(each) for part in parts_of(code) if isinstance(part, Get)
+        }  # fmt: skip
+        sets = {each.slot for each in everything(one.body) if isinstance(each, (Set, For))}
+        taken = {pair: None for pair in taken if pair[0] not in {*sets, one.slot}}
+        for slot, dtype in taken:
+            words.put(b, conversion.to_memory(b, self._get(slot, dtype), dtype))
+        start, stop = self.value(one.start), self.value(one.stop)
+        words.put(b, start)
+        self.rooms.append(words.room)
+        status = words.run(b, name, b.op("sub", stop, start), self._team())
+        part = _Emitter(b.module, self.code, self.layouts, name)
+        self.shares.append(part.share(one, list(taken)))
+        ended, on = b.label("stopped"), b.label("on")
+        some = b.compare("icmp ne", status, b.iconst(status, 0))
+        b.line(f"br i1 {some.text}, label %{ended}, label %{on}")
+        b.start(ended)
+        raised = b.compare("icmp uge", status, b.iconst(status, INTERRUPTED))
+        b.line(f"br i1 {raised.text}, label %interrupted, label %ended")
+        b.start(on)
+
+    def _team(self) -> Value:
+        """Where the team's function and the number of its threads lie."""
+        at = self._word("%results", max(1, len(self.code.results)))
+        return self.b.value(f"load ptr, ptr {at.text}", "ptr", 1)
+
+    def share(self, one: For, taken: Sequence[tuple[str, str]]) -> str:
+        """The functions of some iterations of a loop: what threads call, and what does the work.
+
+        Args:
+            one: the loop.
+            taken: variables that it reads, which are words after what tells of arrays.
+        """
+        b, self.poll = self.b, "@poll.shared(ptr %block)"
+        known = element_calls.parameters(self.code.arrays)
+        place = len(known)
+        for slot, dtype in taken:
+            raw = element_threads.get(b, place, conversion.MEMORY[dtype])
+            self._set(slot, conversion.from_memory(b, raw, dtype), dtype)
+            place += 1
+        start = element_threads.get(b, place, "i64")
+        begin, end = (b.op("add", start, Value(each, "i64", 1)) for each in ("%first", "%last"))
+        ends = (Get("share begin", "int64"), begin), (Get("share end", "int64"), end)
+        for get, value in ends:
+            self._set(get.slot, value, get.dtype)
+        loop = changed(one, start=ends[0][0], stop=ends[1][0], shared=False)
+        self._arranged((loop,))
+        b.line("ret i32 0")
+        kinds = {"ptr": "ptr noalias"}
+        given = ", ".join(f"{kinds.get(kind, kind)} {text}" for kind, text in known)
+        head = f"i32 @{self.name}.work({given}, ptr %block, i64 %first, i64 %last)"
+        return "\n\n".join([element_threads.entry(self.name, known), self._function(head, "i32")])
 
     def _leave_to_the_rest(self, test: Value, *given: Sequence[str]) -> None:
         """Call the other function where a test does not hold."""
@@ -234,6 +368,11 @@ class _Emitter:
             raw = conversion.to_memory(b, self.value(one.value), dtype)
             at = self._address(one.array, one.indices, one.checked)
             b.line(f"store {raw.typed}, ptr {at.text}")
+        elif isinstance(one, (Point, Fresh)):
+            self._choose(one)
+        elif isinstance(one, Apart):
+            places = (self._told(array)[0] for array in (one.array, one.other))
+            self._unless(b.compare("icmp eq", *places))
         elif isinstance(one, Check):
             test = self.value(one.test)
             on = b.label("on")
@@ -272,6 +411,8 @@ class _Emitter:
             self.depth -= 1
             if self.open:
                 self._again(again, outer)
+        elif one.shared:
+            self._shared(one)
         else:
             self._for(one)
 
@@ -362,7 +503,7 @@ class _Emitter:
         """Look at Ctrl-C, and go on elsewhere."""
         b = self.b
         b.line(f"store i64 {_TURNS}, ptr %turns")
-        seen = b.value("call i1 @poll()", "i1", 1)
+        seen = b.value(f"call i1 {self.poll}", "i1", 1)
         b.line(f"br i1 {seen.text}, label %interrupted, label %{then}")
         self.open = False
 
@@ -375,20 +516,20 @@ class _Emitter:
         places = [self.value(index) for index in indices]
         if checked:
             for axis, place in enumerate(places):
-                length = f"%length{array}.{axis}"
+                length = self._length_of(array, axis)
                 self._unless(b.value(f"icmp uge i64 {place.text}, {length}", "i1", 1))
         layout, kind = self.layouts[array], conversion.MEMORY[known.dtype]
-        base = Value(f"%data{array}", "ptr", 1)
+        base, *strides = self._told(array)
         if layout == CONTIGUOUS and known.rank > 1:
             place = places[0]
             for axis, each in enumerate(places[1:], 1):
-                row = b.value(f"mul i64 {place.text}, %length{array}.{axis}", "i64", 1)
+                row = b.value(f"mul i64 {place.text}, {self._length_of(array, axis)}", "i64", 1)
                 place = b.value(f"add i64 {row.text}, {each.text}", "i64", 1)
             places = [place]
         elif layout != CONTIGUOUS:
             whole = places if layout == STRIDED else places[:-1]
             for axis, each in enumerate(whole):
-                step = b.value(f"mul i64 {each.text}, %stride{array}.{axis}", "i64", 1)
+                step = b.value(f"mul i64 {each.text}, {strides[axis].text}", "i64", 1)
                 base = b.value(f"getelementptr i8, ptr {base.text}, i64 {step.text}", "ptr", 1)
             places = [] if layout == STRIDED else places[-1:]
         for place in places:
@@ -410,7 +551,7 @@ class _Emitter:
         if isinstance(one, Get):
             return self._get(one.slot, one.dtype)
         if isinstance(one, Length):
-            return Value(f"%length{one.array}.{one.axis}", "i64", 1)
+            return Value(self._length_of(one.array, one.axis), "i64", 1)
         if isinstance(one, Load):
             at = self._address(one.array, one.indices, one.checked)
             return self._from_word(at, one.dtype)

@@ -27,11 +27,19 @@ from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import ElementSource
 from fuser.element_loops.code import Array, Code
 from fuser.element_loops.kinds import DTYPES, NotTypedError
-from fuser.element_loops.translate import FUNCTIONS, RESULT, translated
+from fuser.element_loops.translate import (
+    FUNCTIONS,
+    LEFT,
+    OWN,
+    RESULT,
+    RoomWantedError,
+    translated,
+)
 from fuser.ir import opaque_calls
 from fuser.ir.function_table import plain_function
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import TABLE
+from fuser.tracing import makers
 from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
 from fuser.tracing.late_numbers import LateNumber
@@ -43,7 +51,9 @@ from fuser.tracing.traced_scalars import HostScalar
 #: Names that the source of a loop has for something else.
 _TAKEN = FUNCTIONS | {"numpy", "math", "host", "number_of_a_loop"}
 #: Functions of NumPy's that are no ufuncs.
-_OF_NUMPY = frozenset("sum max min amax amin dot inner vdot where copy flip".split())
+_OF_NUMPY = frozenset(
+    "sum max min amax amin dot inner vdot where copy flip empty_like zeros_like".split()
+)
 _UNBOUND = object()
 
 
@@ -108,15 +118,15 @@ class ElementLoop:
             written = _Source(self._tracing, self._source, env, names)
             renamed = tuple(written.renamed(name) for name in wanted if name != RESULT)
             text = written.text
-            pairs = tuple((each.name, each.kind) for each in written.operands)
             asked = (RESULT,) if self._source.returns else renamed
-            code, returned = translated(text, pairs, asked)
+            asked += tuple(f"{OWN}{name}" for name in written.own)
+            code, returned = self._translated(text, written, asked)
         except NotTypedError:
             self._refused.add(kinds)
             raise
         if not code.arrays and not self._source.returns:
             raise NotTypedError("it reads no array")
-        arrays = [each for each in written.operands if each.kind.endswith("]")]
+        arrays = written.arrays
         numbers = [each for each in written.operands if not each.kind.endswith("]")]
         self._check_memory(code.arrays, arrays)
         nodes = self._call(text, asked, code, arrays, numbers)
@@ -136,6 +146,32 @@ class ElementLoop:
             self._bound = {
                 name: left[own] for name, own in zip(wanted, renamed, strict=True) if own in left
             }
+            rooms = {each.name: each.value for each in arrays if each.name.startswith(LEFT)}
+            self._bound |= {
+                name: rooms[f"{LEFT}{own}"] for name, own in zip(wanted, renamed, strict=True)
+                if f"{LEFT}{own}" in rooms
+            }  # fmt: skip
+
+    def _translated(
+        self, text: str, written: _Source, asked: tuple[str, ...]
+    ) -> tuple[Code, Any]:
+        """The code of a group; adds operands for arrays that it leaves in the place of others."""
+
+        def translate() -> tuple[Code, Any]:
+            pairs = tuple((each.name, each.kind) for each in written.operands)
+            return translated(text, pairs, asked)
+
+        try:
+            return translate()
+        except RoomWantedError as wanted:
+            arrays = written.arrays
+            for name, kind, within in wanted.rooms:
+                lengths = tuple(arrays[array].value.dims[axis] for array, axis in within)
+                dtype = np.dtype(kind.partition("[")[0])
+                room = makers.unset(written.tracing, lengths, dtype)
+                written.operands.append(_Operand(name, kind, room))
+            written.operands.sort(key=lambda each: not each.kind.endswith("]"))
+            return translate()
 
     def _left(self, node: Node, kind: str) -> Any:
         """A stand-in for a number that the loop leaves."""
@@ -259,6 +295,17 @@ class _Source:
         parts += [ast.unparse(ast.fix_missing_locations(each)) for each in body]
         self.text = "\n".join(parts)
         self.operands.sort(key=lambda each: not each.kind.endswith("]"))
+        seen = [each.value.storage for each in self.arrays]
+        self.own = [
+            self.renamed(name) for name in sorted(source.own & set(local))
+            if issubclass(type(local[name]), TracedArray) and not local[name].views
+            and not local[name].storage.looks_at and seen.count(local[name].storage) == 1
+        ]  # fmt: skip
+
+    @property
+    def arrays(self) -> list[_Operand]:
+        """The operands that are arrays."""
+        return [each for each in self.operands if each.kind.endswith("]")]
 
     def renamed(self, name: str) -> str:
         """What the source calls a variable."""

@@ -42,6 +42,7 @@ class ElementSource:
         returns: whether the function ends with it.
         alone: whether nothing else looks at its loops.
         elements: whether it may name an element of an array.
+        own: names of arrays that the function makes before it and gives no other name.
         where: `file:line`.
     """
 
@@ -52,6 +53,7 @@ class ElementSource:
     returns: bool
     alone: bool
     elements: bool
+    own: frozenset[str]
     where: str
 
 
@@ -168,8 +170,10 @@ def may_hold_group(body: Sequence[ast.stmt]) -> bool:
     return names_elements(body) or any(isinstance(part, ast.While) for part in parts)
 
 
-def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> ElementSource:
-    """What the source says of a group; `live`: names that may be read after it."""
+def source_of(
+    body: Sequence[ast.stmt], live: frozenset[str], where: str, function: ast.FunctionDef
+) -> ElementSource:
+    """What the source of a function says of a group; `live`: names that may be read after it."""
     stored = {
         part.id for each in body for part in ast.walk(each)
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
@@ -181,7 +185,60 @@ def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> Ele
     found = tuple(copy.deepcopy(each) for each in body)
     alone = not any(isinstance(each, ast.For) for each in body)
     elements = names_elements(body)
-    return ElementSource(found, frozenset(stored), needed, wanted, ends, alone, elements, where)
+    own = own_names(function, body) if body[0] in function.body else frozenset()
+    stored_names = frozenset(stored)
+    return ElementSource(found, stored_names, needed, wanted, ends, alone, elements, own, where)
+
+
+def own_names(function: ast.FunctionDef, group: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names of arrays that a function makes by NumPy before a group and gives no other name.
+
+    Until then they may be written into, and asked for their shape.
+    """
+    made: set[str] = set()
+    known: set[int] = set()
+    before = function.body[: function.body.index(group[0])]
+    for part in (part for each in before for part in ast.walk(each)):
+        for target, value in _pairs(part):
+            if isinstance(target, ast.Name) and _makes_array(value):
+                made.add(target.id)
+                known.add(id(target))
+        bases: list[ast.expr] = []
+        if isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
+            bases = [part.value]
+        elif isinstance(part, ast.Attribute) and part.attr in ("shape", "size", "dtype"):
+            bases = [part.value]
+        elif isinstance(part, ast.Call) and _makes_array(part):
+            bases = part.args
+        known.update(id(each) for each in bases)
+    other = {part.id for each in before for part in ast.walk(each)
+             if isinstance(part, ast.Name) and id(part) not in known}  # fmt: skip
+    nested = any(isinstance(part, (ast.FunctionDef, ast.Lambda, ast.ListComp))
+                 for each in before for part in ast.walk(each))  # fmt: skip
+    return frozenset() if nested else frozenset(made - other)
+
+
+def _pairs(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """What an assignment gives values, each with its own."""
+    if not isinstance(node, ast.Assign) or len(node.targets) > 1:
+        return []
+    target, value = node.targets[0], node.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return list(zip(target.elts, value.elts, strict=False))
+    return [(target, value)]
+
+
+#: Functions of NumPy's, and a method of its arrays, that give arrays of their own.
+_MAKERS = frozenset(
+    "empty zeros ones full empty_like zeros_like ones_like full_like arange copy".split()
+)
+
+
+def _makes_array(node: ast.expr) -> bool:
+    """Whether an expression is a call of what gives an array of its own, by its name."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and (
+        isinstance(node.func.value, ast.Name) and node.func.attr in _MAKERS
+    )
 
 
 def names_elements(body: Sequence[ast.stmt]) -> bool:

@@ -344,7 +344,7 @@ class _Stage:
         """What asks whether statements run as one loop over elements: an `if` comes last."""
         live = self._live.get(id(group[-1]), frozenset())
         where = f"{self._place}:{group[0].lineno}"
-        source = self._elements.source_of(group, live, where)
+        source = self._elements.source_of(group, live, where, self._function)
         token, loop = f"{_TOKEN}{len(self.loops)}", f"loop {len(self.loops)}"
         self.loops.append(source)
         text = [f"L = F({token!r}, range, ())", "if L.taken():"]

@@ -17,18 +17,21 @@ from typing import Any
 from fuser.base.records import changed, record
 from fuser.element_loops.code import (
     SHORT,
+    Apart,
     Array,
     Block,
     Check,
     Constant,
     Expression,
     For,
+    Fresh,
     Get,
     If,
     Leave,
     Length,
     Load,
     Operation,
+    Point,
     Repeat,
     Set,
     Statement,
@@ -385,6 +388,8 @@ class _Whole:
 
     def _statement(self, one: Statement) -> Statement:
         """One of them."""
+        if isinstance(one, (Point, Fresh, Apart)):
+            return one
         if isinstance(one, Set):
             value = self._expression(one.value)
             if one.value.dtype == "int64":

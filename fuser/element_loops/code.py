@@ -134,7 +134,7 @@ class For:
     """Statements for each of the integers from `start` to `stop`.
 
     The step is a number that is not zero, or an expression that is positive. `short`: there are at
-    most `SHORT` of them, so that nobody waits for its end.
+    most `SHORT` of them, so that nobody waits for its end. `shared`: they may run at the same time.
     """
 
     slot: str
@@ -143,9 +143,38 @@ class For:
     step: int | Expression
     body: tuple[Statement, ...]
     short: bool = False
+    shared: bool = False
 
 
-Statement: TypeAlias = Set | Store | Check | If | Block | Leave | Repeat | For
+
+@record
+class Point:
+    """Have an array that is chosen stand for another one, of the same lengths."""
+
+    array: int
+    source: int
+
+
+@record
+class Fresh:
+    """Have an array that is chosen stand for one of several that none of `held` stands for."""
+
+    array: int
+    rooms: tuple[int, ...]
+    held: tuple[int, ...]
+
+
+@record
+class Apart:
+    """End the run where an array that is chosen stands for the same as another."""
+
+    array: int
+    other: int
+
+
+Statement: TypeAlias = (
+    Set | Store | Check | If | Block | Leave | Repeat | For | Point | Fresh | Apart
+)
 
 
 @record
@@ -158,6 +187,7 @@ class Array:
         rank: how many axes it has.
         written: whether elements are written.
         within: of scratch memory: for each axis, an operand and an axis of it, that are as long.
+        chosen: it has no memory: a variable says which array it stands for.
     """
 
     name: str
@@ -165,6 +195,7 @@ class Array:
     rank: int
     written: bool
     within: tuple[tuple[int, int], ...] = ()
+    chosen: bool = False
 
 
 @record
@@ -252,7 +283,7 @@ def parts_of(one: Expression) -> Iterator[Expression]:
 def may_end_in(body: tuple[Statement, ...]) -> bool:
     """Whether a run of statements may end early, where Python raises or its integers grow."""
     return any(
-        isinstance(each, Check) or (isinstance(each, Store) and each.checked)
+        isinstance(each, (Check, Apart)) or (isinstance(each, Store) and each.checked)
         or any(_may_end(part) for one in expressions_of(each) for part in parts_of(one))
         for each in everything(body)
     )  # fmt: skip

@@ -51,7 +51,9 @@ def blocked(
     """
     found: list[Statement] = []
     for one in body:
-        if isinstance(one, For) and (rows := _Columns(one, arrays, by_rows).rows()) is not None:
+        if isinstance(one, For) and one.shared:  # its iterations are a function of their own
+            found.append(one)
+        elif isinstance(one, For) and (rows := _Columns(one, arrays, by_rows).rows()) is not None:
             found.append(_by_blocks(one, rows))
         elif isinstance(one, If):
             ways = (blocked(way, arrays, by_rows) for way in inner(one))

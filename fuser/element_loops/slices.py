@@ -99,6 +99,9 @@ class Translator(Protocol):
     def variable(self) -> str:
         """A new variable."""
 
+    def may_be_one(self, array: int, other: int) -> bool:
+        """Whether two arrays may be one when the loop runs."""
+
     def set_variable(self, slot: str, value: Expression) -> None:
         """Give it a value."""
 
@@ -446,6 +449,8 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
     for part in value.reads:
         if part.array == target.array and safe != FALSE:
             safe = operators.both(safe, _is_harmless(part, target))
+        elif part.array != target.array and t.may_be_one(part.array, target.array):
+            safe = FALSE
     if safe == TRUE:
         direct()
     elif safe == FALSE:

@@ -21,6 +21,7 @@ from fuser.base.records import changed, record
 from fuser.element_loops import kinds, operators, slices
 from fuser.element_loops.bounds import versioned
 from fuser.element_loops.code import (
+    Apart,
     Array,
     Block,
     Check,
@@ -28,12 +29,14 @@ from fuser.element_loops.code import (
     Constant,
     Expression,
     For,
+    Fresh,
     Get,
     If,
     Leave,
     Length,
     Load,
     Operation,
+    Point,
     Repeat,
     Set,
     Statement,
@@ -52,6 +55,9 @@ MODULES = frozenset(("numpy", "math"))
 RESULT = "return"
 #: Reductions of arrays.
 _REDUCED = frozenset("sum max min amax amin copy".split())
+#: What names of operands begin with that take arrays which names stand for at the end; and those of
+#: names whose arrays have no other name.
+LEFT, OWN = "left ", "own "
 #: Calls of functions within each other, at most; and looks at one loop.
 _DEPTH, _LOOKS = 8, 12
 #: Numbers that are written down, over which a loop may go.
@@ -74,6 +80,19 @@ _OPPOSITE = {
     "not_equal": "equal", "greater": "less_equal", "greater_equal": "less",
 }  # fmt: skip
 _UNARY = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
+
+
+class RoomWantedError(NotTypedError):
+    """Arrays are left that need operands to be left in.
+
+    Attributes:
+        rooms: the name of each operand, its kind, and for each of its axes an operand and an axis
+            of it that are as long.
+    """
+
+    def __init__(self, rooms: Sequence[tuple[str, str, tuple[tuple[int, int], ...]]]) -> None:
+        super().__init__("it leaves other arrays in the place of those that it finds")
+        self.rooms = rooms
 
 
 @record
@@ -106,7 +125,8 @@ def translated(
         source: functions that it calls, then its statements.
         bindings: the names that it finds, each with `float64[2]` for an array of two axes, or the
             kind of a number.
-        wanted: names whose numbers are results; `return` for what its `return` gives.
+        wanted: names whose numbers are results; `return` for what its `return` gives; `own x` for
+            an array that nothing but the name `x` knows.
 
     Returns:
         The code, and what `return` gives: a name of a result, an array's number, or a tuple of
@@ -114,6 +134,7 @@ def translated(
 
     Raises:
         NotTypedError: the source is not in the language, or its kinds are not known.
+        RoomWantedError: it lacks operands for arrays.
     """
     try:
         tree = ast.parse(source)
@@ -148,12 +169,23 @@ class _Translator:
         self._scratch: dict[Any, int] = {}
         self._given: set[str] = set()
         self.of_index = self.of_arrays = self.of_planes = self._of_elements = False
+        self._chosen: dict[str, int] = {}  # arrays that are chosen, by the names they are for
+        self._held: dict[int, set[int]] = {}  # what they may stand for
+        self._sites: dict[tuple[str, int], int] = {}
+        self._rooms: dict[tuple[int, int], int] = {}
+        self._left: dict[str, int] = {}
+        self._own: frozenset[str] = frozenset()
+        self._leaving: list[int] = []
+        self._wants: list[tuple[str, str, tuple[tuple[int, int], ...]]] = []
         for name, kind in bindings:
             if kind.endswith("]"):
                 dtype, _, rank = kind[:-1].partition("[")
                 if dtype not in DTYPES:
                     raise NotTypedError(f"{name} is an array of {dtype}")
                 self.arrays.append(Array(name, dtype, int(rank), False))
+                if name.startswith(LEFT):
+                    self._left[name] = len(self.arrays) - 1
+                    continue
                 self.env[name] = slices.whole(self, len(self.arrays) - 1)
                 continue
             if kinds.dtype_of(kind) not in DTYPES:
@@ -172,6 +204,8 @@ class _Translator:
                 self.functions[node.name] = node
             else:
                 body.append(node)
+        self._own = frozenset(each.removeprefix(OWN) for each in wanted if each.startswith(OWN))
+        wanted = [each for each in wanted if not each.startswith(OWN)]
         returned: Any = None
         if RESULT in wanted:
             given = self._function_body(body, "")
@@ -180,12 +214,16 @@ class _Translator:
         else:
             self.block(body)
         results = list(self._results(wanted))
+        if self._wants:
+            raise RoomWantedError(self._wants)
         if returned is not None:
             results += self._leaves
         if self.of_arrays and not self.of_index:
             raise NotTypedError("it computes with whole arrays")
         if self.of_planes and self._count == 1 and not self._of_elements:
             raise NotTypedError("it computes planes, as kernels do that threads share")
+        for array in tuple(self.written):
+            self.written |= self._stands_for(array)
         count = self._operands_count
         self.written = {array for array in self.written if array < count}
         if not results and not self.written:  # something that a graph can have
@@ -218,6 +256,8 @@ class _Translator:
             if isinstance(value, Slice) and value == slices.whole(self, value.array):
                 if not self.arrays[value.array].within:
                     return value.array
+                if self.arrays[value.array].chosen:
+                    return self._leave(f"{RESULT} {len(self._left) + len(self._wants)}", value)
             if not isinstance(value, Value):
                 raise NotTypedError("it may end without a return")
             name = f"{RESULT} {len(self._leaves)}"
@@ -235,7 +275,132 @@ class _Translator:
             if isinstance(found, Bound):
                 yield self._result(name, self.read(name))
             elif found is not None and not self._is_itself(name, found):
-                raise NotTypedError(f"{name} is no number after the loop")
+                self._leave(name, found)
+
+    # -- names that come to stand for other arrays --------------------------------------------
+
+    def may_be_one(self, array: int, other: int) -> bool:
+        """Whether two arrays may be one when the loop runs."""
+        return self.arrays[array].chosen or self.arrays[other].chosen
+
+    def _stands_for(self, array: int) -> set[int]:
+        """The arrays that an array may stand for."""
+        found: set[int] = set()
+        waiting = [array]
+        while waiting:
+            for each in self._held.get(waiting.pop(), ()):
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+        return found
+
+    def _chosen_for(self, name: str, like: int) -> int:
+        """The array that a name stands for where only the run tells which."""
+        known = self.arrays[like]
+        own = self.arrays[self._chosen.get(name, like)]
+        if not known.rank or (own.dtype, own.rank) != (known.dtype, known.rank):
+            raise NotTypedError(f"{name.rpartition('/')[2]} stands for arrays of several kinds")
+        if name not in self._chosen:
+            self._chosen[name] = len(self.arrays)
+            within = tuple(self._within(like, axis) for axis in range(known.rank))
+            title = f"chosen {len(self.arrays)}"
+            self.arrays.append(Array(title, known.dtype, known.rank, True, within, True))
+            self._held[self._chosen[name]] = set()
+        return self._chosen[name]
+
+    def _point(self, code: Statements, place: int, source: int) -> None:
+        """Have an array that is chosen stand for another one; the run ends where that is longer."""
+        if place == source:
+            return
+        for axis in range(self.arrays[place].rank):
+            lengths = Length(*self._within(place, axis)), Length(*self._within(source, axis))
+            if lengths[0] != lengths[1]:
+                code.append(Check(Operation("equal", "bool", lengths)))
+        code.append(Point(place, source))
+        self._held[place].add(source)
+
+    def _moved(self, name: str, value: Slice) -> Slice:
+        """What a name is to stand for, of which later assignments to other names change nothing."""
+        if not self.arrays[value.array].chosen:
+            return value
+        place = self._chosen_for(name, value.array)
+        self._point(self.out, place, value.array)
+        if value == slices.whole(self, value.array):
+            return slices.whole(self, place)
+        return Slice(place, value.axes)
+
+    def _either(self, name: str, one: Slice, other: Slice) -> Slice:
+        """What a name stands for where ways meet on which it stands for several arrays."""
+        for each in (one, other):
+            known = self.arrays[each.array]
+            is_room = each.array in self._rooms.values()
+            if each != slices.whole(self, each.array) or (
+                known.within and not known.chosen and not is_room
+            ):
+                raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
+            self._chosen_for(name, each.array)
+        return slices.whole(self, self._chosen[name])
+
+    def _fresh(self, key: tuple[str, int], name: str, like: Any) -> Slice:
+        """`np.empty_like(x)`, `np.zeros_like(x)`: memory that no name knows."""
+        if not isinstance(like, Slice) or like != slices.whole(self, like.array):
+            raise NotTypedError(f"np.{name} of a part of an array")
+        site = self._sites.setdefault(key, len(self._sites))
+        place = self._chosen_for(f"made {site}/", like.array)
+        known = self.arrays[place]
+        held = tuple(each for each in self._chosen.values() if each != place)
+        for number in range(len(held) + 1):
+            if (site, number) not in self._rooms:
+                self._rooms[site, number] = len(self.arrays)
+                title = f"room {len(self.arrays)}"
+                self.arrays.append(Array(title, known.dtype, known.rank, True, known.within))
+        rooms = tuple(self._rooms[site, number] for number in range(len(held) + 1))
+        self._held[place].update(rooms)
+        for axis in range(known.rank):
+            lengths = Length(*self._within(place, axis)), Length(*self._within(like.array, axis))
+            if lengths[0] != lengths[1]:
+                self.check(Operation("equal", "bool", lengths))
+        self.out.append(Fresh(place, rooms, held))
+        found = slices.whole(self, place)
+        if name == "zeros_like":
+            slices.assign(self, key, found, operators.constant(0))
+        return found
+
+    def _leave(self, name: str, found: Any) -> int:
+        """Leave an array in an operand that is for it; gives its number.
+
+        Where it is one that the function may know by another name, the run ends.
+        """
+        if not isinstance(found, Slice) or not self.arrays[found.array].chosen:
+            raise NotTypedError(f"{name} is no number after the loop")
+        known, may_be = self.arrays[found.array], self._stands_for(found.array)
+        others = [array for array in may_be if array < self._operands_count
+                  and self.arrays[array].name not in self._own]  # fmt: skip
+        if found != slices.whole(self, found.array) or (
+            others and not may_be & set(self._rooms.values())
+        ):
+            raise NotTypedError(f"{name} stands for another array after the loop")
+        key = f"{LEFT}{name}"
+        place = self._left.get(key, -1)
+        if place < 0:
+            self._wants.append((key, f"{known.dtype}[{known.rank}]", known.within))
+            return place
+        for other in sorted(others):
+            self.out.append(Apart(found.array, other))
+        for other in self._leaving:
+            self.out.append(Apart(found.array, other))
+        self._leaving.append(found.array)
+        for axis in range(known.rank):
+            lengths = Length(place, axis), Length(*known.within[axis])
+            self.check(Operation("equal", "bool", lengths))
+        self.written.add(place)
+        lanes = slices.lanes_of(self, found)
+
+        def copy(indices: tuple[Expression, ...]) -> None:
+            self.out.append(Store(place, indices, lanes.element(indices).code, False))
+
+        slices.for_each(self, lanes.lengths, copy)
+        return place
 
     def _is_itself(self, name: str, found: Any) -> bool:
         """Whether a name stands for the array that it stood for."""
@@ -346,6 +511,8 @@ class _Translator:
             return Parts(tuple(map(self._kept, value.items)))
         if isinstance(value, Lanes):
             raise NotTypedError("arrays in a tuple")
+        if isinstance(value, Slice):
+            return self._moved(f"{self._slot()}/", value)
         return self.temporary(value) if isinstance(value, Value) else value
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
@@ -424,7 +591,7 @@ class _Translator:
             self.env[name] = self._kept(value)
             return
         if isinstance(value, Slice) and (value.axes or self._is_array(value)):
-            self.env[name] = self._fixed(value)
+            self.env[name] = self._moved(name, self._fixed(value))
             return
         number = self.number(value)
         if number.type.is_either:
@@ -605,15 +772,44 @@ class _Translator:
             return None
         found = dict(ends[0][1])
         for _, env in ends[1:]:
-            found = _joined(found, env)
+            found = self._joined(found, env)
         for code, env in ends:
             self._convert(code, env, found)
+        return found
+
+    def _joined(
+        self, one: Environment, other: Environment, widen: bool = False
+    ) -> Environment:
+        """What is known where two ways meet."""
+        found: Environment = {}
+        for name in (*one, *(each for each in other if each not in one)):
+            left, right = one.get(name), other.get(name)
+            if isinstance(left, Bound) and isinstance(right, Bound):
+                both = kinds.join(left.type, right.type)
+                if widen:
+                    both = kinds.widened(left.type, both)
+                found[name] = Bound(both, left.sure and right.sure)
+            elif left is None and isinstance(right, Bound):
+                found[name] = Bound(right.type, False)
+            elif right is None and isinstance(left, Bound):
+                found[name] = Bound(left.type, False)
+            elif left == right and left is not None:
+                found[name] = left
+            elif isinstance(left, Bound) or isinstance(right, Bound):
+                raise NotTypedError(f"{name.rpartition('/')[2]} is a number, then none")
+            elif isinstance(left, Slice) and isinstance(right, Slice):
+                found[name] = self._either(name, left, right)
+            elif left is not None and right is not None:
+                raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
         return found
 
     def _convert(self, code: Statements, env: Environment, to: Environment) -> None:
         """Have variables be represented as they are where this way leads."""
         for name, binding in to.items():
             old = env.get(name)
+            if isinstance(binding, Slice) and isinstance(old, Slice):
+                if self.arrays[binding.array].chosen:
+                    self._point(code, binding.array, old.array)
             if not isinstance(binding, Bound):
                 continue
             if not isinstance(old, Bound):
@@ -836,7 +1032,7 @@ class _Translator:
             numbers: Environment = {
                 name: each for name, each in head.items() if isinstance(each, Bound)
             }
-            head |= _joined(numbers, self._heads[key])
+            head |= self._joined(numbers, self._heads[key])
         marks = {label: len(edges) for label, edges in self._edges.items()}
         counters = _counters(node)
         for _ in range(_LOOKS):
@@ -846,7 +1042,7 @@ class _Translator:
             code, ends = self._iteration(head, body, after)
             found = dict(head)
             for _, env in ends:
-                found = _joined(found, env, widen=True)
+                found = self._joined(found, env, widen=True)
             for name in counters:
                 self._count_slowly(found, head, self.prefix + name)
             if found == head:
@@ -1337,6 +1533,10 @@ class _Translator:
             if not isinstance(value, Slice):
                 raise NotTypedError(f"line {node.lineno}: np.flip of what is computed")
             return slices.flipped(value)
+        name = ast.unparse(function).removeprefix("numpy.")
+        if name in ("empty_like", "zeros_like") and len(node.args) == 1:
+            like = self.expression(node.args[0])
+            return self._fresh((self.prefix, id(node)), name, like)
         args = self._operands(*node.args)
         if isinstance(function, ast.Name):
             return self._builtin(function.id, args, node.lineno)
@@ -1406,30 +1606,6 @@ def _counters(loop: ast.For | ast.While) -> list[str]:
 def _is_stepped(loop: ast.AST, name: ast.Name) -> bool:
     """Whether a name is what `x += …` changes."""
     return any(isinstance(part, ast.AugAssign) and part.target is name for part in ast.walk(loop))
-
-
-def _joined(one: Environment, other: Environment, widen: bool = False) -> Environment:
-    """What is known where two ways meet."""
-    found: Environment = {}
-    for name in (*one, *(each for each in other if each not in one)):
-        left, right = one.get(name), other.get(name)
-        if isinstance(left, Bound) and isinstance(right, Bound):
-            both = kinds.join(left.type, right.type)
-            if widen:
-                both = kinds.widened(left.type, both)
-            found[name] = Bound(both, left.sure and right.sure)
-        elif left is None and isinstance(right, Bound):
-            found[name] = Bound(right.type, False)
-        elif right is None and isinstance(left, Bound):
-            found[name] = Bound(left.type, False)
-        elif left == right and left is not None:
-            found[name] = left
-        elif isinstance(left, Bound) or isinstance(right, Bound):
-            raise NotTypedError(f"{name.rpartition('/')[2]} is a number, then none")
-        elif left is not None and right is not None:
-            raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
-    return found
-
 
 def _frozen(statements: Statements) -> tuple[Statement, ...]:
     """Statements as records."""

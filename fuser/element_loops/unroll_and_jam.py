@@ -47,7 +47,9 @@ def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statem
     """
     found: list[Statement] = []
     for one in body:
-        if isinstance(one, For) and one.step == 1 and (made := _Jam(one).made()) is not None:
+        if isinstance(one, For) and one.shared:  # its iterations are a function of their own
+            found.append(one)
+        elif isinstance(one, For) and one.step == 1 and (made := _Jam(one).made()) is not None:
             found += made
         elif isinstance(one, If):
             found.append(If(one.test, *(jammed(way, arrays) for way in inner(one))))

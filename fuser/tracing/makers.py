@@ -75,6 +75,15 @@ def _filled(
     return tracing.wrap(tracing.own(wide, wanted, "C"))
 
 
+def unset(tracing: Tracing, dims: tuple[Dim, ...], dtype: np.dtype[Any]) -> TracedArray:
+    """An array whose elements have no values yet: zeros, or what a loop finds that writes them."""
+    node = tracing.operand_node(tracing.operand(0), dtype)
+    wide = tracing.node("broadcast_to", [node], Broadcast(dims))
+    found: TracedArray = tracing.wrap(tracing.own(wide, dtype, "C"))
+    found.storage.unset = dims
+    return found
+
+
 def _zeros(
     tracing: Tracing, shape: Any, dtype: Any = float, order: str = "C", **options: Any
 ) -> Any:
