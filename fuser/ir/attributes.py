@@ -1,8 +1,8 @@
 """Attributes of operations: what a node has besides operands, typed, each with its text.
 
 The text is what stands in the braces of a graph's text; equal attributes have equal texts, and
-`read` takes a text back. A view is an attribute, too (`fuser.ir.views`), and so is the call of a
-function that NumPy runs (`fuser.ir.opaque_calls`).
+`fuser.ir.attribute_text` takes a text back. A view is an attribute, too (`fuser.ir.views`), and so
+is the call of a function that NumPy runs (`fuser.ir.opaque_calls`).
 """
 
 from __future__ import annotations
@@ -376,63 +376,3 @@ def _disjoint(one: Span, two: Span) -> bool:
     step, shift = one[2], one[0] - two[0]
     return step == two[2] and isinstance(shift, int) and shift % step != 0
 
-
-# -- reading --------------------------------------------------------------------------------
-
-
-def read_axes(text: str) -> Axes:
-    """`0, 2`."""
-    return Axes(read_integers(text))
-
-
-def read_integers(text: str) -> tuple[int, ...]:
-    """Integers with commas between."""
-    return tuple(map(int, text.split(","))) if text else ()
-
-
-def read_axis(text: str) -> Axis:
-    """`1`."""
-    return Axis(int(text))
-
-
-def read_extent(text: str) -> Extent:
-    """`n0 + 1`."""
-    return Extent(dims.parse(text))
-
-
-def read_cast(text: str) -> Cast:
-    """`float32`, `float32 C` or `float32 A.0.1`."""
-    name, _, order = text.partition(" ")
-    letter, *like = order.split(".")
-    return Cast(np.dtype(name), letter, tuple(map(int, like)))
-
-
-def read_region(text: str) -> Region:
-    """`1:n0 - 1; 0:n1:2`."""
-    spans = [span.split(":") for span in text.split(";") if span.strip()]
-    return Region(tuple(map(_read_span, spans)))
-
-
-def _read_span(bounds: Sequence[str]) -> Span:
-    """Start, stop and perhaps step."""
-    start, stop, *step = bounds
-    return dims.parse(start.strip()), dims.parse(stop.strip()), int(step[0]) if step else 1
-
-
-#: How the text of an attribute is read, by the operation.
-READERS: Mapping[str, Callable[[str], Attribute]] = {
-    "positions": read_extent,
-    "cast": read_cast,
-    "concatenate": read_axis,
-    **dict.fromkeys(
-        ("running_sum", "running_product", "running_maximum", "running_minimum"), read_axis
-    ),
-    **dict.fromkeys(
-        (
-            "gather", "scatter", "scatter_add", "scatter_multiply", "scatter_maximum",
-            "scatter_minimum",
-        ),
-        lambda text: Places(read_integers(text)),
-    ),
-    "update": read_region,
-}

@@ -11,42 +11,19 @@ import numpy as np
 
 from fuser.base.errors import FuserError, GraphError
 from fuser.base.host_expressions import SCALAR, names_in, short
-from fuser.ir import attributes, dims, opaque_calls, views
-from fuser.ir.attributes import NOTHING, Attribute, Bits, Expression, Region
+from fuser.ir import attribute_text, dims, opaque_calls
+from fuser.ir.attributes import Attribute, Bits, Expression, Region
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, Parameter, intern, make, make_input
-from fuser.ir.ops import TABLE, Op, op
+from fuser.ir.ops import Op, op
 
 _NAME = r"[A-Za-z][A-Za-z0-9_]*"
-_WHOLE = r"-?[0-9]+"
-_AXES = r"([0-9]+(, [0-9]+)*)?"
-_LENGTHS = r"[A-Za-z0-9_ +*/(),-]*"
-_ENTRY = rf"(None|{_WHOLE}|({_WHOLE})?:({_WHOLE})?(:{_WHOLE})?)"
 _HEADER = re.compile(r"graph\((.*)\):")
 _LABEL = re.compile(r"%[0-9]+")
 _OPERATION = re.compile(rf"({_NAME})(.*)")
 _OPERANDS = re.compile(rf"( (%[0-9]+|{_NAME}))*")
 #: Rows that no text has: inputs are parameters, and the others are in planned graphs only.
 _LOWERED = frozenset("input scalar constant address component from_components interleave".split())
-#: What stands in the braces of an operation; numbers, lengths and dtypes are looked at when they
-#: are read. Other rows of the op table have none, those that reduce have axes.
-_TEXTS = {
-    "index": rf"({_ENTRY}(, {_ENTRY})*)?",
-    "transpose": _AXES,
-    "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
-    "concatenate": r"[0-9]+",
-    **{row.name: r"[0-9]+" for row in TABLE.values() if row.scans},
-    **{
-        row.name: rf"({_WHOLE}(, {_WHOLE})*)?"
-        for row in TABLE.values()
-        if row.gathers or row.scatters
-    },
-    "positions": _LENGTHS,
-    "reshape": _LENGTHS,
-    "broadcast_to": _LENGTHS,
-    "part": r"[A-Za-z0-9_ +*/(),;-]*",
-    "update": r"[A-Za-z0-9_ +*/(),;:-]*",
-}
 
 
 def parse(text: str) -> Graph:
@@ -216,25 +193,14 @@ def _node(
         return intern(row, tuple(args), dims.parse_shape(shape), dtype, call)
     if row.uniform and not args:
         return intern(row, (), (), dtype, _number(row, text, dtype))
-    pattern = _AXES if row.reduction else _TEXTS.get(row.name, "")
-    if row.name in _LOWERED or not re.fullmatch(pattern, text):
+    if row.name in _LOWERED:
         raise GraphError(f"{row.name} cannot have {short(text)!r}")
     if row.converts:
         _dtype(text.partition(" ")[0])
-    attribute = _read(row, text)
+    attribute = attribute_text.read(row.name, text)
     if isinstance(attribute, Region) and len(attribute.box) != len(args[0].shape):
         raise GraphError(f"update: {short(text)!r} is no part of {args[0].type}")
     return make(row.name, *args, payload=attribute, equal=equal)
-
-
-def _read(row: Op, text: str) -> Attribute:
-    """The attribute of an operation."""
-    if row.name in views.NAMES:
-        return views.read(row.name, text)
-    if row.reduction:
-        return attributes.read_axes(text)
-    read = attributes.READERS.get(row.name)
-    return NOTHING if read is None else read(text)
 
 
 def _number(row: Op, text: str, dtype: np.dtype[Any]) -> Attribute:

@@ -17,9 +17,8 @@ from fuser.base.caches import memo
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.records import record
-from fuser.ir import layouts
+from fuser.ir import attribute_text, layouts
 from fuser.ir.attributes import Region as Box
-from fuser.ir.attributes import read_region
 from fuser.ir.graph import Graph
 
 #: So many arguments of the call say what the region is; the others are an `Entry`.
@@ -163,7 +162,8 @@ def _region(
     sound = sound and left.result < len(results) and type(left.least) is int
     if not sound:
         raise GraphError("the text of a loop names what its graph has not")
-    boxes = tuple((k, output, read_region(text) if text else None) for k, output, text in writes)
+    read = attribute_text.read
+    boxes = tuple((k, output, read("update", text) if text else None) for k, output, text in writes)
     return Region(graph, len(copied), results, boxes, index, dict(updates), guards, copied, left)
 
 

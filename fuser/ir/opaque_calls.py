@@ -35,7 +35,7 @@ from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, rename_scalars, scalar_symbols, short
 from fuser.base.packages import NUMPY_MODULES, SCIPY_PACKAGES
 from fuser.base.records import record
-from fuser.ir import dims, function_table, infer, layouts, views
+from fuser.ir import attribute_text, dims, function_table, infer, layouts, views
 from fuser.ir.attributes import Attribute
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
@@ -435,7 +435,7 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
         PatternMiss: a view is a copy.
     """
     new = array.copy("K") if layouts.is_array(array) else array.copy()
-    seen = views.apply_views(new, [views.read(*view) for view in chain], {}, np)
+    seen = views.apply_views(new, [attribute_text.read(*view) for view in chain], {}, np)
     if chain and not np.may_share_memory(seen, new):
         raise PatternMiss("a view of this memory is a copy")
     return new, seen

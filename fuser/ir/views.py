@@ -19,7 +19,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import ShapeError
 from fuser.base.records import changed, record
 from fuser.ir import dims
-from fuser.ir.attributes import Attribute, Box, Span, full_box, read_integers, span_fits
+from fuser.ir.attributes import Attribute, Box, Span, full_box, span_fits
 from fuser.ir.dims import Dim, Shape, spell_shape
 from fuser.ir.layouts import Layout, reshaped, writable_diagonal
 
@@ -761,50 +761,6 @@ class Measure(View):
         """No memory: the number is where it would lie."""
         numbers = layout.shape if self.what == "length" else layout.strides
         return Layout(numbers[self.axis], (), (), (), ())
-
-
-# -- text -----------------------------------------------------------------------------------
-
-
-@memo(4096)
-def read(op: str, text: str) -> View:
-    """A view by the name of its operation and its text.
-
-    Raises:
-        ValueError, GraphError: the text is not understood.
-    """
-    return _READ[op](text)
-
-
-def _read_index(text: str) -> Index:
-    """`1:, ::-1, 0, None`."""
-    parts: list[IndexPart] = []
-    for piece in filter(None, (piece.strip() for piece in text.split(","))):
-        if piece == "None":
-            parts.append(None)
-        elif ":" in piece:
-            parts.append(slice(*(int(bound) if bound else None for bound in piece.split(":"))))
-        else:
-            parts.append(int(piece))
-    return Index(tuple(parts))
-
-
-def _read_part(text: str) -> Part:
-    """`axis; start; stop` or `axis; start; stop; step`."""
-    axis, start, stop, *step = text.split(";")
-    return Part(int(axis), dims.parse(start.strip()), dims.parse(stop.strip()), *map(int, step))
-
-
-_READ: Mapping[str, Callable[[str], View]] = {
-    "index": _read_index,
-    "transpose": lambda text: Transpose(read_integers(text)),
-    "reshape": lambda text: Reshape(dims.parse_shape(text)),
-    "broadcast_to": lambda text: Broadcast(dims.parse_shape(text)),
-    "part": _read_part,
-    "diagonal": lambda text: Diagonal(),
-}
-#: Operations whose attribute is a view.
-NAMES = frozenset(_READ)
 
 
 def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.ir import attributes, dims
+from fuser.ir import attribute_text, dims
 from fuser.ir.attributes import (
     NOTHING,
     Attribute,
@@ -44,11 +44,11 @@ def test_texts_are_read_back(text: str) -> None:
     """What is made of a text is what has it."""
     name, made = TEXTS[text]
     assert made.text == str(made) == text
-    read = attributes.READERS[name](text)
+    read = attribute_text.read(name, text)
     assert read == made
     assert hash(read) == hash(made)
-    assert attributes.read_axes("0, 2") == Axes((0, 2))
-    assert attributes.read_axes("") == Axes(())
+    assert attribute_text.read("sum", "0, 2") == Axes((0, 2))
+    assert attribute_text.read("sum", "") == Axes(())
 
 
 def test_other_classes_and_texts_are_not_equal() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 import fuser
 from fuser.base.errors import DtypeError, FuserError, GraphError, ShapeError
+from fuser.ir.attribute_text import read
 from fuser.ir.attributes import Axis
 from fuser.ir.graph import constant_value, make, make_constant, make_input, walk
-from fuser.ir.views import read
 from tests.children import said
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

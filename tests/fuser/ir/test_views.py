@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.ir import dims, layouts, views
+from fuser.ir import attribute_text, dims, layouts, views
 from tests.fuser.comparing import assert_same, visible_strides
 from tests.fuser.random_programs import laid_out
 
@@ -194,7 +194,7 @@ def test_memory_order_is_that_of_numpy(chance: random.Random) -> None:
 def test_lengths_in_views_are_symbols() -> None:
     """A part of a buffer, as joins write it."""
     layout = layouts.Layout(0, (9,), (4,), (dims.symbol("n0"),), (False,))
-    part = views.read("part", "0; n0 - 6; n0 - 2").layout(layout, {"n0": 9})
+    part = attribute_text.read("part", "0; n0 - 6; n0 - 2").layout(layout, {"n0": 9})
     assert (part.offset, part.shape) == (12, (4,))
 
 
@@ -291,7 +291,7 @@ def test_shape_text_and_bounds(chance: random.Random) -> None:
     lengths = tuple(dims.evaluate(dim, SIZES) for dim in view.shape(shape))
     assert lengths == seen.shape
     assert view.fits(array.shape, lengths, SIZES)
-    again = views.read(view.op, view.text)
+    again = attribute_text.read(view.op, view.text)
     assert again == view
     assert hash(again) == hash(view)
     assert view.renamed({}) == view
@@ -353,7 +353,7 @@ def test_axes_that_are_followed(chance: random.Random) -> None:
 
 def test_slices_of_slices_are_one() -> None:
     """Where both only drop elements from the ends."""
-    first, then = views.read("index", "1:, :-1"), views.read("index", "2:-1")
-    assert views.compose((first,), (then,)) == (views.read("index", "3:-1, :-1"),)
+    first, then = attribute_text.read("index", "1:, :-1"), attribute_text.read("index", "2:-1")
+    assert views.compose((first,), (then,)) == (attribute_text.read("index", "3:-1, :-1"),)
     there, back = views.Transpose((1, 2, 0)), views.Transpose((2, 0, 1))
     assert views.compose((there,), (back,)) == ()

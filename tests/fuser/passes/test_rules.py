@@ -8,10 +8,9 @@ import pytest
 
 import fuser
 from fuser.fallback import interpret
-from fuser.ir.attributes import read_cast
+from fuser.ir.attribute_text import read
 from fuser.ir.graph import Node, make, make_constant, make_input
 from fuser.ir.ops import TABLE
-from fuser.ir.views import read
 from fuser.passes.rewrite import rewrite
 from fuser.passes.rules import BOUNDED, EXACT, FAST, Rule, table
 
@@ -49,7 +48,7 @@ def seen(node: Node, name: str, text: str) -> Node:
 
 def cast(node: Node, dtype: str) -> Node:
     """A conversion."""
-    return make("cast", node, payload=read_cast(dtype))
+    return make("cast", node, payload=read("cast", dtype))
 
 
 #: equation -> (dtypes, graphs of one argument in which the rule applies)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fuser
-from fuser.ir.views import read
+from fuser.ir.attribute_text import read
 from fuser.program_spec import Program
 from fuser.programs import partition
 from tests.fuser.comparing import compare

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.ir.attribute_text import read
 from fuser.ir.attributes import Axes
 from fuser.ir.dims import symbol
 from fuser.ir.graph import Graph, Node, Parameter, make, make_input
-from fuser.ir.views import read
 from fuser.scheduling import schedule
 from fuser.scheduling.clustering import score_fusion
 from fuser.scheduling.verdicts import VERDICTS

@@ -2,10 +2,10 @@
 
 import pytest
 
+from fuser.ir.attribute_text import read
 from fuser.ir.attributes import Axes
 from fuser.ir.dims import symbol
 from fuser.ir.graph import make, make_input
-from fuser.ir.views import read
 from fuser.scheduling.loop_nests import RealiseError, SectionMaker, fit, space_of, splits_one_axis
 
 A, B, C = symbol("n0"), symbol("n1"), symbol("n2")

@@ -16,8 +16,8 @@ from fuser.backends.cpu.reducing.row_chain import RowChain
 from fuser.base.records import changed
 from fuser.compiler import compile_upfront, planned
 from fuser.ir import dims
+from fuser.ir.attribute_text import read
 from fuser.ir.dims import symbol
-from fuser.ir.views import read
 from fuser.runtime.launch import bind
 from fuser.scheduling import row_tiles, schedule, verdicts
 from fuser.scheduling.capabilities import Capabilities
