@@ -490,7 +490,7 @@ def get_backend(name: str) -> Backend:
         return _instances[name]
 
 
-@caches.clears("memory")
+@caches.clears
 def release_memory() -> None:
     """Have every backend that is in use give back what waits to be used again."""
     for each in list(_instances.values()):

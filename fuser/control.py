@@ -94,6 +94,7 @@ def show_config() -> str:
         lines.append(f"cpu         {get_backend('cpu').features}")  # type: ignore[attr-defined]
     lines.append(f"settings    {config.current()}")
     lines.append(f"cached      {kernel_cache.count()} specs, {n_compiled_kernels()} kernels")
+    lines += [f"cache       {each.name}: {each.limit}" for each in caches.CACHES]
     text = "\n".join(lines)
     sys.stdout.write(text + "\n")
     return text

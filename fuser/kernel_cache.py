@@ -88,7 +88,7 @@ def count() -> int:
     return len(_by_text)
 
 
-@caches.clears("specs")
+@caches.clears
 def clear() -> None:
     """Forget all specs. Code that runs now stays alive until its last user is gone."""
     with _lock:

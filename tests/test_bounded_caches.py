@@ -119,7 +119,8 @@ def test_there_are_four_caches_at_most() -> None:
     assert len(caches.CACHES) <= 4
     for cache in caches.CACHES:
         assert (ROOT / cache.place).exists()
-        assert all((cache.key, cache.limit, cache.cleared))
+        row = f"| {cache.name} | `{cache.place}` | {cache.key} | {cache.limit} | {cache.cleared} |"
+        assert row in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_clear_caches_empties_all() -> None:

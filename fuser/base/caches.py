@@ -43,8 +43,8 @@ class Cache:
     cleared: str
 
 
-#: The caches. Beside them there are one value for each process (a lock, a loaded library) and
-#: tables that modules fill when they are imported.
+#: The caches; CONTRIBUTING has them, too. Beside them there are one value for each process (a lock,
+#: a loaded library) and tables that modules fill when they are imported.
 CACHES = (
     Cache(
         "traces",
@@ -76,22 +76,14 @@ CACHES = (
     ),
 )
 
-_clears: dict[str, Callable[[], Any]] = {}
+_clears: list[Callable[[], Any]] = []
 _memos: list[_lru_cache_wrapper[Any]] = []
 
 
-def clears(name: str) -> Callable[[Function], Function]:
-    """Mark the function that empties one of `CACHES`.
-
-    Args:
-        name: of the cache.
-    """
-
-    def mark(function: Function) -> Function:
-        _clears[name] = function
-        return function
-
-    return mark
+def clears(function: Function) -> Function:
+    """Mark a function that empties a cache."""
+    _clears.append(function)
+    return function
 
 
 def memo(limit: int) -> Callable[[Callable[..., Value]], _lru_cache_wrapper[Value]]:
@@ -111,11 +103,8 @@ def memo(limit: int) -> Callable[[Callable[..., Value]], _lru_cache_wrapper[Valu
 
 def clear() -> None:
     """Empty the caches of this process and the memo tables."""
-    for function in list(_clears.values()):
+    for function in (*_clears, *(each.cache_clear for each in _memos)):
         function()
-    for each in _memos:
-        each.cache_clear()
-
 
 
 def digest(*parts: bytes) -> bytes:

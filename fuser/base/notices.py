@@ -88,7 +88,7 @@ def _stack_level() -> int:
     return level
 
 
-@caches.clears("warnings")
+@caches.clears
 def forget_warnings() -> None:
     """Warn again for every reason; for tests and after `clear_caches`."""
     with _lock:

@@ -825,7 +825,7 @@ def _is_plain_leaf(leaf: Any) -> bool:
     return plain or issubclass(kind, np.generic)
 
 
-@caches.clears("traces")
+@caches.clears
 def clear_all() -> None:
     """Forget the specialisations of every fused function."""
     for function in list(_all_functions):
