@@ -4,8 +4,8 @@ What lies between is one kernel a chunk, which computes what it needs from array
 the arguments, and results of what crossed chunks before. A reduction along a divided axis is a
 kernel that reduces each chunk, a tree that joins these (`combining.py`), and is then there for
 later kernels. Reductions of one shape that do not need one another are one pass. Slices at the ends
-of an axis are computed of chunks that overlap. Reshapes, concatenations and other indexing are
-Dask's own operations.
+of an axis, and writes into all but some elements at its ends, are computed of chunks that overlap.
+Reshapes, concatenations and other indexing are Dask's own operations.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from operator import getitem
+from types import MappingProxyType
 from typing import Any
 
 import dask.array as da
@@ -62,7 +63,7 @@ class Blocks:
             Unsupported: it cannot be computed by chunks.
         """
         self.graph = graph
-        self._numbers = numbers
+        self.numbers = numbers
         self._name = name
         self.there: dict[int, Any] = {}
         self.steps: list[str] = []
@@ -82,13 +83,13 @@ class Blocks:
         """The value of a constant, or of a scalar that this call knows."""
         if node.op.is_constant:
             return constant_value(node)
-        value = evaluate_scalar(node.payload.expression, self._numbers)
+        value = evaluate_scalar(node.payload.expression, self.numbers)
         return infer.convert_scalar(value, node.dtype)
 
     # -- how axes are divided ---------------------------------------------------------------
 
     def _length(self, dim: Dim) -> int:
-        return dims.evaluate(dim, self._numbers)
+        return dims.evaluate(dim, self.numbers)
 
     def lengths(self, node: Node) -> tuple[int, ...]:
         """The shape of a value."""
@@ -178,7 +179,9 @@ class Blocks:
 
     def _by_dask(self, node: Node) -> Any:
         """What Dask itself computes: it crosses chunks."""
-        sizes = {k: v for k, v in self._numbers.items() if isinstance(v, int)}
+        if node.op.is_update and (made := self._updated(node)) is not None:
+            return made
+        sizes = {k: v for k, v in self.numbers.items() if isinstance(v, int)}
         operands = [self._array(arg) for arg in node.args]
         self.steps.append(f"Dask's own operation: {node.op.name}{{{node.text}}}")
         if node.op.is_iota:
@@ -196,6 +199,36 @@ class Blocks:
         if isinstance(node.payload, Index):
             return operands[0][node.payload.parts]
         raise refusal(self.graph, node, "it does not go by chunks")
+
+    def _updated(self, node: Node) -> da.Array | None:
+        """An array of which a part is written, by kernels on chunks that overlap.
+
+        A kernel writes into all of a chunk but as many elements at its ends as the function leaves
+        out of the whole array. So it is given that many more on either side, and those of its
+        results are cut off. None where something else is met; Dask does it.
+        """
+        lengths, labels = self.lengths(node), self.labels.of(node)
+        around: dict[int, tuple[int, int]] = {}
+        for axis, (label, (start, stop, step)) in enumerate(
+            zip(labels, node.payload.box, strict=True)
+        ):
+            chunks = self.chunks(label, lengths[axis])
+            if label is None or len(chunks) == 1:
+                continue
+            first, behind = self._length(start), lengths[axis] - self._length(stop)
+            if step != 1 or max(first, behind) > min(chunks):
+                return None
+            around[label] = first, behind
+        bases = [each for each in self.needs(node, [node]) if self.is_there(each)]
+        for base in bases:
+            for label, length in zip(self.labels.of(base), self.lengths(base), strict=True):
+                if label in around and length != lengths[labels.index(label)]:
+                    return None
+        if not any(isinstance(self.there[id(base)], da.Array) for base in bases):
+            return None
+        (made,) = self._kernels([node], node, local=[node], around=around)
+        cut = {axis: around[label] for axis, label in enumerate(labels) if label in around}
+        return da.overlap.trim_internal(made, cut, "none") if cut else made
 
     def _array(self, node: Node) -> da.Array:
         """A value as a Dask array."""
@@ -247,7 +280,7 @@ class Blocks:
         divisor = node.args[0].args[0].args[1].args[1]
         over = before.args[0]
         count = math.prod(self._length(over.shape[axis]) for axis in before.payload.axes)
-        told = evaluate_scalar(divisor.payload.expression, self._numbers)
+        told = evaluate_scalar(divisor.payload.expression, self.numbers)
         return bool(told == count)
 
     def _reduced(self, nodes: Sequence[Node]) -> list[da.Array]:
@@ -339,9 +372,23 @@ class Blocks:
 
     # -- kernels ----------------------------------------------------------------------------
 
+    def _repeat(self, nodes: Sequence[Node], local: Sequence[Node]) -> None:
+        """Have Dask repeat numbers along axes that no array beside them tells the chunks of."""
+        needed = {id(each): each for node in nodes for each in (node, *self.needs(node, local))}
+        bases = [each for each in needed.values() if self.is_there(each)]
+        told = {label for base in bases for label in self.labels.of(base)}
+        for each in needed.values():
+            if each.op.repeats and not self.is_there(each) and not told.issuperset(
+                label for label, length in zip(
+                    self.labels.of(each), self.lengths(each), strict=True
+                ) if len(self.chunks(label, length)) > 1
+            ):  # fmt: skip
+                self.there[id(each)] = self._by_dask(each)
+
     def _kernels(
         self, nodes: Sequence[Node], over: Node, axes: tuple[int, ...] = (),
         local: Sequence[Node] = (), tuples: bool = False,
+        around: Mapping[int, tuple[int, int]] = MappingProxyType({}),
     ) -> list[da.Array]:  # fmt: skip
         """Compute values chunk by chunk, in one pass.
 
@@ -351,8 +398,12 @@ class Blocks:
             axes: of `over` that `nodes` reduce; they are of length 1 in results.
             local: reductions that are those of a chunk.
             tuples: give what the kernel gives, whether that is a tuple or not.
+            around: elements before and behind each chunk that kernels compute, too, by label.
         """
-        region = Region(self, over, axes, local)
+        self._repeat(nodes, local)
+        if len(nodes) == 1 and self.is_there(nodes[0]):
+            return [self._array(nodes[0])]
+        region = Region(self, over, axes, local, around)
         graph = region.graph(nodes)
         labels, lengths = self.labels.of(over), self.lengths(over)
         pairs: list[Any] = []
@@ -362,6 +413,8 @@ class Blocks:
         new_axes: dict[Any, int] = {}
         for axis, (label, length) in enumerate(zip(labels, lengths, strict=True)):
             found = self.chunks(label, length)
+            if label is not None and label in around:
+                found = _with_neighbours(found, around[label])
             chunks.append((1,) * len(found) if axis in axes else found)
             if label is None or label not in region.seen:
                 new_axes[region.index(axis)] = chunks[-1][0]
@@ -386,6 +439,13 @@ class Blocks:
 def _meta(rank: int, dtype: Any) -> Any:
     """What a Dask array says of its chunks."""
     return np.empty((0,) * rank, dtype)
+
+
+def _with_neighbours(chunks: tuple[int, ...], around: tuple[int, int]) -> tuple[int, ...]:
+    """Lengths of chunks with elements of those beside them."""
+    last = len(chunks) - 1
+    return tuple(length + around[0] * (place > 0) + around[1] * (place < last)
+                 for place, length in enumerate(chunks))  # fmt: skip
 
 
 def _grouped(level: Sequence[Any]) -> Iterator[Sequence[Any]]:

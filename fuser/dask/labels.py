@@ -128,7 +128,12 @@ class AxisLabels:
             return ()
         if row.is_opaque or row.pairs or row.interleaves or row.moves_apart:
             raise refusal(self._graph, node, "it does not go by chunks")
-        if row.is_iota or row.reshapes or row.concatenates or row.repeats or row.is_update:
+        if row.is_update:
+            self.crossing[id(node)] = node
+            return self._updated(node, given)
+        if row.repeats and node.args[0].op.uniform:
+            return tuple(None if dim == 1 else self._new() for dim in node.shape)
+        if row.is_iota or row.reshapes or row.concatenates or row.repeats:
             self.crossing[id(node)] = node
             return self._fresh(node)
         if row.permutes:
@@ -145,6 +150,20 @@ class AxisLabels:
         for labels in given:
             for axis, label in enumerate(labels, rank - len(labels)):
                 found[axis] = self._join(found[axis], label)
+        return tuple(found)
+
+    def _updated(self, node: Node, given: list[Labels]) -> Labels:
+        """The labels of an array of which a part is written: what is written goes by them, too.
+
+        Position p of what is written lies at position p + start, for whoever computes it to see to.
+        """
+        found = list(given[0])
+        for axis, (label, (start, stop, step)) in enumerate(
+            zip(given[1], node.payload.box, strict=True)
+        ):
+            left_out = isinstance(start, int) and isinstance(node.shape[axis] - stop, int)
+            if left_out and step == 1 and label is not None and found[axis] is not None:
+                self._join(found[axis], label)
         return tuple(found)
 
     def _indexed(self, node: Node, labels: Labels, forced: set[int]) -> Labels:

@@ -7,7 +7,8 @@ constants here: they are those of the whole arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import dask.array as da
@@ -17,9 +18,10 @@ from fuser.base.errors import GraphError, ShapeError
 from fuser.dask.labels import AxisLabels, Label, refusal
 from fuser.ir import dims
 from fuser.ir.attributes import Cast
+from fuser.ir.attributes import Region as Part
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, Parameter, make, make_constant, make_input, make_scalar
-from fuser.ir.views import Index
+from fuser.ir.views import Broadcast, Index
 
 
 class Divided(Protocol):
@@ -27,6 +29,7 @@ class Divided(Protocol):
 
     graph: Graph
     labels: AxisLabels
+    numbers: Mapping[str, Any]
     there: dict[int, Any]
 
     def is_there(self, node: Node) -> bool:
@@ -54,23 +57,27 @@ class Region:
     """What one pass computes on each chunk."""
 
     def __init__(
-        self, blocks: Divided, over: Node, axes: tuple[int, ...], local: Sequence[Node]
-    ) -> None:
+        self, blocks: Divided, over: Node, axes: tuple[int, ...], local: Sequence[Node],
+        around: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """Say what is gone through.
 
         Args:
             blocks: the graph that this is part of.
             over: the value whose chunks are gone through.
             axes: of it that are reduced; they are of length 1 in results.
-            local: reductions that are those of a chunk.
+            local: values that are those of a chunk: reductions, and writes into parts.
+            around: elements before and behind each chunk that the kernel is given, too, by label.
         """
         self._blocks = blocks
+        self._around = around
         self._axes = axes
         self._local = local
         self._labels = blocks.labels.of(over)
         self._lengths = dict(zip(self._labels, blocks.lengths(over), strict=True))
         self._symbols: dict[tuple[Label, int], Dim] = {}
         self._made: dict[int, Node] = {}
+        self._guards: list[tuple[Dim, Dim]] = []
         self.bases: list[Node] = []
         self.seen: set[int] = set()
 
@@ -96,15 +103,15 @@ class Region:
             found = list(self._blocks.chunks(label, own))
             found[-1] += length - own
             chunks.append(tuple(found))
-            if length > own and len(found) > 1:
-                depth[axis] = (0, length - own)
+            if len(found) > 1 and (length > own or label in self._around):
+                depth[axis] = self._around.get(label, (0, length - own))
         wanted = tuple(chunks)
         if not isinstance(array, da.Array):
             array = da.from_array(np.array(array), chunks=wanted)
         elif array.chunks != wanted:
             array = array.rechunk(wanted)
         if depth:
-            every = {axis: depth.get(axis, 0) for axis in range(len(lengths))}
+            every = {axis: depth.get(axis, (0, 0)) for axis in range(len(lengths))}
             array = da.overlap.overlap(array, every, "none", allow_rechunk=False)
         return array, tuple(ind)
 
@@ -132,7 +139,7 @@ class Region:
             Parameter(f"x{place}", node.dtype, self._made[id(node)].shape)
             for place, node in enumerate(self.bases)
         )
-        return Graph(parameters, tuple(outputs))
+        return Graph(parameters, tuple(outputs), tuple(self._guards))
 
     def _output(self, node: Node) -> Node:
         """A value; reduced axes have length 1."""
@@ -197,11 +204,37 @@ class Region:
         payload = node.payload
         if node.op.converts:
             payload = Cast(payload.dtype)
+        if node.op.is_update:
+            payload = self._part(node, args[0])
+        if node.op.repeats:
+            payload = Broadcast(self._repeated(node))
         if self._is_mean(node):
             over = self._made[id(_reduction_below(node).args[0])]
             count = dims.product(tuple(over.shape[axis] for axis in self._axes))
             args[1] = make_scalar(str(count), node.dtype)
         return make(node.op.name, *args, payload=payload)
+
+    def _part(self, node: Node, base: Node) -> Part:
+        """Which part of a chunk is written: it leaves out as many at its ends as in the whole."""
+        numbers, box = self._blocks.numbers, []
+        for (start, stop, step), length, own in zip(
+            node.payload.box, self._blocks.lengths(node), base.shape, strict=True
+        ):
+            first = dims.evaluate(start, numbers)
+            behind = length - dims.evaluate(stop, numbers)
+            box.append((first, own - behind, step))
+            if not isinstance(own, int):
+                self._guards.append((own, dims.maximum(own, first + behind)))
+        return Part(tuple(box))
+
+    def _repeated(self, node: Node) -> tuple[Dim, ...]:
+        """The shape of a number that is repeated: that of a chunk."""
+        labels, lengths = self._blocks.labels.of(node), self._blocks.lengths(node)
+        known = {label for label, _ in self._symbols}
+        return tuple(
+            self._dim(label, length) if label is not None and label in known else length
+            for label, length in zip(labels, lengths, strict=True)
+        )
 
     def _is_mean(self, node: Node) -> bool:
         """Whether a value is the mean that elements of a chunk are taken around."""

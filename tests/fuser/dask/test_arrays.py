@@ -31,6 +31,37 @@ def stencil(x: Any) -> Any:
     return y
 
 
+def into(make: Any, *parts: tuple[Any, Any]) -> Any:
+    """A function that writes values into parts of an array: what makes each of the argument."""
+
+    def function(x: Any) -> Any:
+        y = make(x)
+        for part, value in parts:
+            y[part] = value(x, y) if callable(value) else value
+        return y
+
+    return function
+
+
+def inner(x: Any, _: Any = None) -> Any:
+    """The mean of four neighbours of each element that has them."""
+    return (x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1]) / 4
+
+
+INNER, S = (slice(1, -1), slice(1, -1)), slice
+#: Writes into parts that are kernels: all but some elements at the ends of each axis.
+WRITES: dict[str, Any] = {
+    "edges are held": into(lambda x: x.copy(), (INNER, inner)),
+    "edges of a number": into(np.zeros_like, (INNER, inner)),
+    "an edge": into(np.ones_like, (S(3, None), lambda x, _: x[3:] - x[:-3])),
+    "everything": into(np.empty_like, (S(None), lambda x, _: x * 2)),
+    "a number": into(lambda x: x * 1, (S(2, -3), 0)),
+    "two steps": into(
+        lambda x: x * 1, (S(1, -1), lambda x, y: (y[2:] + y[:-2]) / 2),
+        (S(2, -2), lambda x, y: y[4:] - y[:-4]),
+    ),
+    "beside a reduction": into(lambda x: x * 1, (S(1, -1), lambda x, _: x[1:-1] - x.mean(0))),
+}
 #: Computed by chunks: no reason is found.
 BY_CHUNKS: dict[str, Any] = {
     "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
@@ -54,6 +85,12 @@ BY_CHUNKS: dict[str, Any] = {
     "laplacian": lambda x: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1],
     "slices of slices": lambda x: np.diff((x[1:] - x[:-1]) * MATRIX[1:], axis=0),
     "stencil": stencil,
+    **WRITES,
+    "what follows a write": lambda x: WRITES["edges of a number"](x).T * 2 + x.T,
+    "a sum of what is written": lambda x: WRITES["a number"](x).sum(0),
+    "a part of every second": into(lambda x: x * 1, (S(None, None, 2), lambda x, _: x[::2] * 3)),
+    "rows at the ends": into(lambda x: x * 1, (0, 5), (-1, lambda x, y: y[-2])),
+    "a row that is repeated": into(lambda x: x * 1, (S(1, -1), lambda x, _: x[0])),
     "transposed": lambda x: x.T * 2 + 1,
     "columns": lambda x: x[:, 0] + x[:, 1:2].sum(1),
     "roll": lambda x: np.roll(x, 1, 0) + x,
@@ -278,6 +315,17 @@ def test_explain_shows_kernels_and_what_dask_does() -> None:
     refused = fuser.fuse(lambda x: x.cumsum(0) * 2).explain(x)
     assert refused.fallbacks[0].operation == "running sum"
     assert [reason.code for reason in refused.fallbacks] == ["lazy-array"]
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_are_kernels_on_chunks_that_overlap(name: str) -> None:
+    """Each is one kernel a chunk, with what it writes; chunks stay."""
+    x = da.from_array(X, chunks=(7, 11))
+    fused = fuser.fuse(WRITES[name])
+    text = str(fused.explain(x))
+    assert "Dask's own" not in text
+    assert text.count("kernels on") == (2 if name in ("two steps", "beside a reduction") else 1)
+    assert fused(x).numblocks == ((2, 3) if name in ("a number", "two steps") else (3, 3))
 
 
 def test_they_fuse_with_dask_programs() -> None:
