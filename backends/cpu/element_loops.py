@@ -45,7 +45,7 @@ from fuser.element_loops.code import (
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
 from fuser.element_loops.row_blocks import blocked
 from fuser.element_loops.sharing import shared
-from fuser.element_loops.unroll_and_jam import jammed
+from fuser.element_loops.unroll_and_jam import WIDTH, jammed
 
 #: Turns of loops between two looks at Ctrl-C, iterations of innermost loops that count as one, and
 #: how many are so few that nobody counts.
@@ -75,19 +75,16 @@ def emit(code: Code, way: Way, name: str, features: Features, team: bool = False
     parts = [element_calls.emit(module, code, way, name)]
     if way.restored:
         parts.append(_Emitter(module, code, way.layouts, name).sure())
-    whole, found = _Emitter(module, code, way.layouts, name), _versions(code)
-    body = code.body if found is None else found.then
-    if team and not any(array.chosen for array in code.arrays):
-        plain = lambda array: way.layouts[array] == CONTIGUOUS  # noqa: E731
-        body = shared(body, code, plain)
-    if found is not None:
+    whole = _Emitter(module, code, way.layouts, name)
+    whole.team = team
+    if (found := _versions(code)) is not None:
         rest = _Emitter(module, code, way.layouts, f"{name}.rest")
         text = rest.text(code.plain)
         parts.append(text.replace(" noinline ", " noinline optnone ", 1)
                      if text.count("\n") > OPTIMISED_LINES else text)  # fmt: skip
-        module.functions += [*parts, whole.text(body, test=found.test)]
+        module.functions += [*parts, whole.text(found.then, test=found.test)]
     else:
-        module.functions += [*parts, whole.text(body)]
+        module.functions += [*parts, whole.text(code.body)]
     module.functions += whole.shares
     return module.text()
 
@@ -112,7 +109,7 @@ class _Emitter:
         self.labels: dict[int, str] = {}
         self.open = True
         self.depth = 0
-        self.poll = "@poll()"
+        self.poll, self.team = "@poll()", False
         self.shares: list[str] = []
         self.rooms: list[str] = []
 
@@ -201,7 +198,7 @@ class _Emitter:
         if test is not None:
             self._leave_to_the_rest(self.value(test), [f"{k} {text}" for k, text in parameters],
                                     given)  # fmt: skip
-        self._arranged(body)
+        self._statements(self._arranged(body))
         if self.open:
             for place, result in enumerate(self.code.results):
                 value = self._get(result.slot, result.dtype)
@@ -221,12 +218,15 @@ class _Emitter:
         ends = ["ended:", f"  ret {kind} {ENDED}", "interrupted:", f"  ret {kind} {INTERRUPTED}"]
         return "\n".join([*lines, "begin:", *self.b.lines, *ends, "}"])
 
-    def _arranged(self, body: tuple[Statement, ...]) -> None:
-        """Statements, with loops in the order that is best."""
-        by_rows = lambda array: self.layouts[array] != STRIDED  # noqa: E731
-        if not any(array.chosen for array in self.code.arrays):  # two of which may be one
-            body = jammed(blocked(body, self.code.arrays, by_rows), self.code.arrays)
-        self._statements(body)
+    def _arranged(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """Statements, with loops in the order that is best; some of them are shared."""
+        arrays = self.code.arrays
+        if any(array.chosen for array in arrays):  # two of which may be one
+            return body
+        body = blocked(body, arrays, lambda array: self.layouts[array] != STRIDED)
+        if self.team:
+            body = shared(body, self.code, lambda array: self.layouts[array] == CONTIGUOUS)
+        return jammed(body, arrays)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -247,9 +247,15 @@ class _Emitter:
         start, stop = self.value(one.start), self.value(one.stop)
         words.put(b, start)
         self.rooms.append(words.room)
-        status = words.run(b, name, b.op("sub", stop, start), self._team())
         part = _Emitter(b.module, self.code, self.layouts, name)
-        self.shares.append(part.share(one, list(taken)))
+        text, unit = part.share(one, list(taken))
+        self.shares.append(text)
+        far = b.op("sub", stop, start)
+        if one.step != 1:
+            assert isinstance(one.step, int)
+            up = b.op("add", far, b.iconst(far, one.step - 1))
+            far = self._divided("floor_divide", up, one.step)
+        status = words.run(b, name, far, unit, self._team())
         ended, on = b.label("stopped"), b.label("on")
         some = b.compare("icmp ne", status, b.iconst(status, 0))
         b.line(f"br i1 {some.text}, label %{ended}, label %{on}")
@@ -263,8 +269,10 @@ class _Emitter:
         at = self._word("%results", max(1, len(self.code.results)))
         return self.b.value(f"load ptr, ptr {at.text}", "ptr", 1)
 
-    def share(self, one: For, taken: Sequence[tuple[str, str]]) -> str:
+    def share(self, one: For, taken: Sequence[tuple[str, str]]) -> tuple[str, int]:
         """The functions of some iterations of a loop: what threads call, and what does the work.
+
+        How many of them run together is given, too.
 
         Args:
             one: the loop.
@@ -278,17 +286,23 @@ class _Emitter:
             self._set(slot, conversion.from_memory(b, raw, dtype), dtype)
             place += 1
         start = element_threads.get(b, place, "i64")
-        begin, end = (b.op("add", start, Value(each, "i64", 1)) for each in ("%first", "%last"))
-        ends = (Get("share begin", "int64"), begin), (Get("share end", "int64"), end)
-        for get, value in ends:
-            self._set(get.slot, value, get.dtype)
-        loop = changed(one, start=ends[0][0], stop=ends[1][0], shared=False)
-        self._arranged((loop,))
+        assert isinstance(one.step, int)
+        ends = []
+        for each in ("first", "last"):
+            far = b.op("mul", Value(f"%{each}", "i64", 1), b.iconst(start, one.step))
+            self._set(f"share {each}", b.op("add", start, far), "int64")
+            ends.append(Get(f"share {each}", "int64"))
+        loop = changed(one, start=ends[0], stop=ends[1], shared=False)
+        body = jammed((loop,), self.code.arrays)
+        self._statements(body)
+        own = (each for each in everything(body) if isinstance(each, For) and each.slot == one.slot)
+        unit = WIDTH if any(each.step == WIDTH for each in own) else 1
         b.line("ret i32 0")
         kinds = {"ptr": "ptr noalias"}
         given = ", ".join(f"{kinds.get(kind, kind)} {text}" for kind, text in known)
         head = f"i32 @{self.name}.work({given}, ptr %block, i64 %first, i64 %last)"
-        return "\n\n".join([element_threads.entry(self.name, known), self._function(head, "i32")])
+        entry = element_threads.entry(self.name, known)
+        return "\n\n".join([entry, self._function(head, "i32")]), unit
 
     def _leave_to_the_rest(self, test: Value, *given: Sequence[str]) -> None:
         """Call the other function where a test does not hold."""

@@ -17,9 +17,8 @@ from fuser.backends.cpu.machine import team_code
 #: Words before what is handed over: the iteration with which the team begins, whether to stop, the
 #: caller's thread.
 _SHIFT, _STOP, _CALLER, _FIRST = range(4)
-#: Parts that a thread gets of a loop on average; iterations from which on parts are of whole blocks
-#: that run together, and how many those have.
-_PARTS, _MANY, _TOGETHER = 8, 256, 8
+#: Parts that a thread gets of a loop on average.
+_PARTS = 8
 
 
 class Words:
@@ -45,13 +44,14 @@ class Words:
         at = b.value(f"getelementptr i64, ptr {self.name}, i64 {place}", "ptr", 1)
         b.line(f"store {value.typed}, ptr {at.text}")
 
-    def run(self, b: Body, function: str, count: Value, team: Value) -> Value:
+    def run(self, b: Body, function: str, count: Value, unit: int, team: Value) -> Value:
         """Run all iterations; 0, or why some have ended.
 
         Args:
             b: where to append.
             function: what runs those of a range, by its name.
             count: how many there are.
+            unit: how many run together: parts have a multiple of that.
             team: where the team's function and the number of its threads lie; null without one.
         """
         for place in (_SHIFT, _STOP):
@@ -60,7 +60,7 @@ class Words:
         b.module.declare("clock_gettime", "i32", ("i32", "ptr"))
         b.module.helpers |= HELPERS
         self._store(b, _CALLER, b.value("call i64 @pthread_self()", "i64", 1))
-        listed = f"ptr @{function}, ptr {self.name}, {count.typed}, {team.typed}"
+        listed = f"ptr @{function}, ptr {self.name}, {count.typed}, i64 {unit}, {team.typed}"
         return b.value(f"call i32 @share({listed})", "i32", 1)
 
 
@@ -116,11 +116,11 @@ see:
   %now = add i64 %whole, %ns
   ret i64 %now
 }""",
-    "share": f"""define internal i32 @share(ptr %fn, ptr %block, i64 %count, ptr %team)
+    "share": f"""define internal i32 @share(ptr %fn, ptr %block, i64 %count, i64 %unit, ptr %team)
     noinline #0 {{
 entry:
   %is.team = icmp ne ptr %team, null
-  %several = icmp sgt i64 %count, 1
+  %several = icmp sgt i64 %count, %unit
   %may = and i1 %is.team, %several
   br i1 %may, label %ask, label %alone
 ask:
@@ -132,8 +132,6 @@ alone:
   %whole = call i32 %fn(ptr %block, i64 0, i64 %count, i64 0, i64 1)
   ret i32 %whole
 begin:
-  %is.many = icmp uge i64 %count, {_MANY}
-  %unit = select i1 %is.many, i64 {_TOGETHER}, i64 1
   %few = lshr i64 %count, 4
   %down = sub i64 0, %unit
   %blocks = and i64 %few, %down

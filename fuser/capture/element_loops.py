@@ -119,8 +119,7 @@ class ElementLoop:
             renamed = tuple(written.renamed(name) for name in wanted if name != RESULT)
             text = written.text
             asked = (RESULT,) if self._source.returns else renamed
-            asked += tuple(f"{OWN}{name}" for name in written.own)
-            code, returned = self._translated(text, written, asked)
+            code, returned, asked = self._translated(text, written, asked)
         except NotTypedError:
             self._refused.add(kinds)
             raise
@@ -154,24 +153,25 @@ class ElementLoop:
 
     def _translated(
         self, text: str, written: _Source, asked: tuple[str, ...]
-    ) -> tuple[Code, Any]:
-        """The code of a group; adds operands for arrays that it leaves in the place of others."""
+    ) -> tuple[Code, Any, tuple[str, ...]]:
+        """The code of a group, and what is asked; adds operands for arrays that it leaves."""
 
         def translate() -> tuple[Code, Any]:
             pairs = tuple((each.name, each.kind) for each in written.operands)
             return translated(text, pairs, asked)
 
         try:
-            return translate()
+            return (*translate(), asked)
         except RoomWantedError as wanted:
             arrays = written.arrays
+            asked = (*asked, *(f"{OWN}{name}" for name in written.own))
             for name, kind, within in wanted.rooms:
                 lengths = tuple(arrays[array].value.dims[axis] for array, axis in within)
                 dtype = np.dtype(kind.partition("[")[0])
                 room = makers.unset(written.tracing, lengths, dtype)
                 written.operands.append(_Operand(name, kind, room))
             written.operands.sort(key=lambda each: not each.kind.endswith("]"))
-            return translate()
+            return (*translate(), asked)
 
     def _left(self, node: Node, kind: str) -> Any:
         """A stand-in for a number that the loop leaves."""

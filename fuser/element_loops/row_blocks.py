@@ -62,9 +62,7 @@ def blocked(
     def within(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         found: list[Statement] = []
         for one in body:
-            if isinstance(one, For) and one.shared:  # its iterations are a function of their own
-                found.append(one)
-            elif isinstance(one, For) and (rows := _Columns(one, arrays, by_rows)).are_apart():
+            if isinstance(one, For) and (rows := _Columns(one, arrays, by_rows)).are_apart():
                 found.append(rows.by_blocks(read - _reads_of((one,))))
             elif isinstance(one, If):
                 found.append(If(one.test, *map(within, inner(one))))

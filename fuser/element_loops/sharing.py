@@ -84,7 +84,9 @@ class _Sharing:
 
     def _is_shared(self, loop: For, later: frozenset[str], within: bool) -> bool:
         """Whether threads may share a loop that is worth it."""
-        if loop.step != 1 or (within and not has_loops(loop.body)):
+        if not isinstance(loop.step, int) or loop.step < 1:
+            return False
+        if within and not has_loops(loop.body):
             return False
         if isinstance(loop.start, Constant) and isinstance(loop.stop, Constant):
             if loop.stop.value - loop.start.value <= _FEW:
@@ -104,6 +106,12 @@ class _Places:
     def __init__(self, loop: For, whole: list[Statement], sets: set[str]) -> None:
         self._index, self._whole, self._sets = Get(loop.slot, "int64"), whole, sets
         self._told: dict[str, Expression] = {}
+        for each in whole:  # loops that go over what one iteration skips
+            if isinstance(each, For) and each.step == 1 and each.start == self._index:
+                if each.stop == Operation("exact_add", "int64", (
+                    self._index, Constant("int64", loop.step)
+                )):  # fmt: skip
+                    self._told[each.slot] = self._index
         many = [each.slot for each in whole if isinstance(each, (Set, For))]
         for each in whole:
             if isinstance(each, Set) and many.count(each.slot) == 1:

@@ -376,15 +376,15 @@ class _Translator:
         known, may_be = self.arrays[found.array], self._stands_for(found.array)
         others = [array for array in may_be if array < self._operands_count
                   and self.arrays[array].name not in self._own]  # fmt: skip
-        if found != slices.whole(self, found.array) or (
-            others and not may_be & set(self._rooms.values())
-        ):
-            raise NotTypedError(f"{name} stands for another array after the loop")
+        if found != slices.whole(self, found.array):
+            raise NotTypedError(f"{name} stands for a part of an array after the loop")
         key = f"{LEFT}{name}"
         place = self._left.get(key, -1)
         if place < 0:
             self._wants.append((key, f"{known.dtype}[{known.rank}]", known.within))
             return place
+        if others and not may_be & set(self._rooms.values()):
+            raise NotTypedError(f"{name} stands for another array after the loop")
         for other in sorted(others):
             self.out.append(Apart(found.array, other))
         for other in self._leaving:

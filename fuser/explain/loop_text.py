@@ -175,7 +175,7 @@ def spell_element_loop(
     label = labels_of(program.graph)
     args = step.nodes[0].payload.args
     code, lengths, whole, read = _counted(step, sizes, numbers)
-    lines = wrapped(f"loop over elements ({step.where}): one sequential kernel", later="  ")
+    lines = wrapped(f"loop over elements ({step.where}): one kernel", later="  ")
     for place, (array, part, shape) in enumerate(
         zip(code.operands, args[4], lengths, strict=True)
     ):

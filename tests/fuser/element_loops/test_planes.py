@@ -47,7 +47,7 @@ def slabs(u: Any, v: Any, pulse: Any) -> None:
     [(driven, True), (rows, False), (recorded, False), (shrinking, False), (slabs, False)],
 )
 def test_planes_are_computed_by_kernels(function: Callable[..., None], planes: bool) -> None:
-    """Threads share those; all else is one sequential kernel. Values are NumPy's."""
+    """Threads share those; all else is a loop over elements. Values are NumPy's."""
     generator = np.random.default_rng(3)
     fused = fuser.fuse(function, fallback="error")
     for shape, count in (((30, 20), 9), ((30, 20), 9), ((12, 11), 5), ((12, 11), 1)):

@@ -18,6 +18,7 @@ from fuser.base import config
 from fuser.element_loops.code import For, everything
 from fuser.element_loops.sharing import shared
 from fuser.element_loops.translate import translated
+from tests.fuser.comparing import faults
 from tests.fuser.element_loops.random_programs import same
 
 _I = "for i in range(a.shape[0]):\n    "
@@ -102,7 +103,7 @@ def _sparse(starts: Any, columns: Any, values: Any, x: Any) -> Any:
 def test_results(threads: int) -> None:
     """Bit for bit, whatever the number of threads; long enough loops to be shared."""
     rng = np.random.default_rng(threads)
-    fused = fuser.fuse(_triangle, fallback="error")
+    fused, before = fuser.fuse(_triangle, fallback="error"), faults()
     a, c = rng.standard_normal((150, 90)), rng.standard_normal((150, 150))
     found = [c.copy() for _ in range(4)]
     for each in found[1:]:
@@ -118,9 +119,30 @@ def test_results(threads: int) -> None:
     for _ in range(3):
         np.testing.assert_allclose(spmv(starts, columns, values, x), wanted, 1e-12, 1e-12)
     first = spmv(starts, columns, values, x)
+    assert faults() == before
     before = config.change(num_threads=1)
     assert same(first, spmv(starts, columns, values, x))
     config.restore(before)
+
+
+def _filtered(x: Any, y: Any, decay: float) -> None:
+    for j in range(1, x.shape[1]):
+        y[:, j] = (1 - decay) * x[:, j] + decay * y[:, j - 1]
+
+
+def test_blocks_of_rows(threads: int) -> None:
+    """Loops over columns whose rows are independent are shared by rows, bit for bit."""
+    fused = fuser.fuse(_filtered, fallback="error")
+    for rows in (301, 64, 3, 1):
+        x = np.random.default_rng(rows).standard_normal((rows, 200))
+        wanted, before = x.copy(), faults()
+        _filtered(x, wanted, 0.7)
+        for _ in range(3):
+            found = x.copy()
+            fused(x, found, 0.7)
+            assert same(wanted, found)
+        assert faults() == before
+        assert any("@share(" in text for text in fused.source(x, found, 0.7).values())
 
 
 def test_an_index_outside_in_any_thread(threads: int) -> None:
