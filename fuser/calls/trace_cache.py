@@ -169,7 +169,7 @@ def specialised(
     held = [*names, *around.further, *around.held, *around.read]
     specialisation = specialise(trace, spec, held, constants)
     specialisation.by_contents = bool(around.held)
-    specialisation.given_back = _given_back(trace, leaves)
+    specialisation.given_back = given_back(trace, leaves)
     if trace.by_identity is not None:
         specialisation.identities = specialisation.identities_in(leaves)
     call = specialisation.match(leaves)
@@ -261,8 +261,13 @@ def _copied_bytes(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> i
     return sum(2 * elements_of(node, sizes) * node.dtype.itemsize for node in changed)
 
 
-def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
-    """Arguments that are results, of those objects that stand for all that hold the same."""
+def given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+    """Arguments that are results, of those objects that stand for all that hold the same.
+
+    Args:
+        trace: of a call.
+        leaves: its arguments.
+    """
     results = {id(leaf.value) for leaf in trace.leaves if is_a(leaf, OutStatic)}
     return tuple(
         (place, leaf) for place, leaf in enumerate(leaves)

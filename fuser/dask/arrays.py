@@ -20,10 +20,13 @@ from numpy.lib.stride_tricks import as_strided
 from fuser import executor
 from fuser.base import budget, notices, trees
 from fuser.base.error_states import noted
+from fuser.base.call_keys import signature
 from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.unexpected import internal_errors
 from fuser.calls.owner import Owner
+from fuser.calls.specialisation import specialise
+from fuser.calls.trace_cache import VALUE_LIMIT, Signature, given_back
 from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
@@ -143,15 +146,25 @@ def _stand_in(array: da.Array, name: str) -> Any:
 
 
 def _traced(function: Owner, structure: Any, leaves: list[Any]) -> Trace:
-    """The trace of a function, for arguments whose values nobody may ask for."""
+    """The trace of a function, for arguments whose values nobody may ask for: it may be known."""
+    entry = function._signatures.setdefault(("lazily", signature(structure, leaves)), Signature())
+    if (call := entry.match(leaves, ())) is not None:
+        known: Trace = call.specialisation.trace
+        return known
     plain, name = function.__wrapped__, function._name
     objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
     with budget.limited(name), internal_errors(name, (ShapeError, OverflowError)), alone():
         names, met = captures.look_around(plain, objects, frozenset())
+        around = Surroundings(names, met, frozenset())
         with valueless(), noted(function.errstate):
-            trace, _ = trace_purely(
-                plain, structure, leaves, name, Surroundings(names, met, frozenset())
-            )
+            trace, _ = trace_purely(plain, structure, leaves, name, around)
+    held = [*names, *around.further, *around.held, *around.read]
+    made = specialise(trace, None, held, {})
+    made.given_back = given_back(trace, leaves)
+    if trace.by_identity is not None:
+        made.identities = made.identities_in(leaves)
+    if len(entry.found) < VALUE_LIMIT and made.match(leaves) is not None:
+        entry.found = [*entry.found, made]
     return trace
 
 

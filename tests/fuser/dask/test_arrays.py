@@ -15,6 +15,7 @@ import dask.array as da  # noqa: E402
 import fuser  # noqa: E402
 from fuser import functional  # noqa: E402
 from fuser.base import trees  # noqa: E402
+from fuser.dask import arrays as ours  # noqa: E402
 from fuser.dask.kernels import ChunkGraph  # noqa: E402
 
 CHANCE = np.random.default_rng(3)
@@ -190,6 +191,36 @@ def test_arrays_that_are_reached_are_taken_as_they_are() -> None:
     weights[:] = 0
     np.testing.assert_array_equal(lazy.compute(scheduler="sync"), wanted)
     assert (fused(da.from_array(X, chunks=(7, 11))).compute(scheduler="sync") == 0).all()
+
+
+def test_calls_of_a_kind_share_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other lengths, numbers and chunks do; what names stand for, and dtypes, are noticed."""
+    traced: list[str] = []
+    trace = ours.trace_purely
+    monkeypatch.setattr(ours, "trace_purely", lambda *of: (traced.append(of[3]), trace(*of))[1])
+    factor = 2.0
+
+    def function(x: Any, power: int) -> Any:
+        return (x[1:] - x[:-1]) * factor * power
+
+    fused = fuser.fuse(function, fallback="error")
+
+    def check(values: Any, power: int) -> int:
+        before = len(traced)
+        for chunks in CHUNKS:
+            lazy = fused(da.from_array(values, chunks=chunks), power)
+            wanted = function(values, power)
+            np.testing.assert_allclose(lazy.compute(scheduler="sync"), wanted)
+            assert lazy.dtype == wanted.dtype
+        return len(traced) - before
+
+    assert check(X, 3) > 0
+    assert check(X, 3) == check(X, 4) == check(np.ones((20, 30)), 5) == 0
+    factor = 3.0
+    assert check(X, 3) > 0
+    assert check(X.astype("float32"), 3) > 0
+    fused.clear()
+    assert check(X, 3) > 0
 
 
 def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
