@@ -19,8 +19,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from fuser import executor
 from fuser.base import budget, notices, trees
-from fuser.base.error_states import noted
 from fuser.base.call_keys import signature
+from fuser.base.error_states import noted
 from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.unexpected import internal_errors
