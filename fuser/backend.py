@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Kernel(ABC):
     """Compiled code of one kernel, ready to launch."""
 
-    #: what `source` shows: kind ("source", "optimized", "asm", "ptx") -> text
+    #: as `Backend.compile` was given it; `source` shows the text by it
     name: str
 
     def lay_out(

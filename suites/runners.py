@@ -78,8 +78,6 @@ class Runner:
     description: ClassVar[str] = ""
     own_process: ClassVar[bool] = True
     """Timed in processes that hold only this runner and eager: thread pools disturb others."""
-    expects_fallback: ClassVar[bool] = False
-    """Falling back is this runner's purpose, so that it is no finding."""
 
     needs: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
     """Modules that it imports, each with what pip installs it by."""
@@ -290,7 +288,6 @@ class FallbackRunner(FuserRunner):
     kind = "fallback"
     mode = "fallback"
     description = "the fuser, running NumPy operation by operation"
-    expects_fallback = True
 
 
 class UnfusedRunner(FuserRunner):

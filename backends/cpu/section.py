@@ -102,7 +102,7 @@ class Section:
 
     # -- arguments --------------------------------------------------------------------------
 
-    def _word(self, body: Body, place: int, scalar: str, comment: str = "") -> str:
+    def _word(self, body: Body, place: int, scalar: str) -> str:
         """Load one word of the argument block."""
         address = body.fresh()
         body.line(f"{address} = getelementptr i8, ptr %block, i64 {8 * place}")

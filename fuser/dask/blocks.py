@@ -77,7 +77,6 @@ class Blocks:
             if node.op.is_input:
                 self.there[id(node)] = arrays[node.payload.name]
         self._cuts: dict[int, list[int]] = self._divided()
-        self._below: dict[int, frozenset[int]] = {}
 
     def number(self, node: Node) -> Any:
         """The value of a constant, or of a scalar that this call knows."""
