@@ -45,9 +45,9 @@ LAYERS = {
         text: tuning body conversion floats integers division loops spelling spacing interleaving
             vector_memory gathers shared_functions packing section vector_loop scan_loop
             scatter_loop wrappers elementary.*
-        accuracy: accuracy accuracy_samples accuracy_table
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
+        accuracy: accuracy accuracy_samples accuracy_table
         element calls: element_calls element_threads
         element loops: element_loops
         loop nests: emit flattened_loops reducing.* scheduling.*

@@ -11,10 +11,7 @@ least normal number the unit is that of the subnormals.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,12 @@ from llvmlite import binding as llvm
 from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, Array
 from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.backends.cpu.machine.target import (
+    KNOWN_TARGETS,
+    address_of,
+    cross_machine,
+    host_features,
+)
 from fuser.backends.cpu.shared_functions import module_text
 
 C_NAMES = {
@@ -38,62 +41,15 @@ C_NAMES = {
 """Where the C library's name is not NumPy's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A processor to compile for, and what the emitted text may use of it."""
-
-    cpu: str
-    flags: str
-    features: Features
-
-
-BASELINE_TARGET = Target("x86-64", "", Features(vector_bytes=16))
-AVX2_TARGET = Target("haswell", "", Features(vector_bytes=32, fma=True, f16c=True, sse41=True))
-AVX512_TARGET = Target(
-    "skylake-avx512",
-    "-prefer-256-bit",
-    Features(vector_bytes=64, fma=True, f16c=True, sse41=True, masked=True),
-)
-
-
-def host_target() -> Target:
-    """The richest of the three targets that this machine can run."""
-    flags = llvm.get_host_cpu_features()
-    if flags.get("avx512vl") and flags.get("avx512bw"):
-        return AVX512_TARGET
-    return AVX2_TARGET if flags.get("fma") and flags.get("avx2") else BASELINE_TARGET
+def host_target() -> str:
+    """The richest of `KNOWN_TARGETS` that this machine can run."""
+    features = host_features()
+    if features.vector_bytes == 64:
+        return "avx512"
+    return "avx2" if features.fma and features.vector_bytes == 32 else "baseline"
 
 
 # -- kernels ---------------------------------------------------------------------------------------
-
-
-@cache
-def initialised() -> None:
-    """Set LLVM up for this processor's family, once."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-
-
-def target_machine(target: Target) -> Any:
-    """LLVM's description of a target."""
-    initialised()
-    triple = llvm.Target.from_triple(llvm.get_process_triple())
-    return triple.create_target_machine(
-        cpu=target.cpu, features=target.flags, opt=2, reloc="pic", codemodel="small"
-    )
-
-
-@cache
-def c_library() -> ctypes.CDLL:
-    """The C library's mathematical functions."""
-    return ctypes.CDLL(ctypes.util.find_library("m"))
-
-
-def address_of(symbol: str) -> int:
-    """Where a C function lies."""
-    found = ctypes.cast(getattr(c_library(), symbol), ctypes.c_void_p).value
-    assert found is not None
-    return found
 
 
 def load(
@@ -118,10 +74,10 @@ def load(
 
 
 def loop_module(
-    build: Callable[..., Value], scalar: str, target: Target, lanes: int, arity: int
+    build: Callable[..., Value], scalar: str, features: Features, lanes: int, arity: int
 ) -> Module:
     """A function `f(inputs..., output, count)` that applies `build` to whole vectors."""
-    module = Module(target.features)
+    module = Module(features)
     b = Body(module)
     kind = vector_type(scalar, lanes)
     names = [f"%x{k}" for k in range(arity)]
@@ -154,19 +110,19 @@ class Kernel:
         self,
         name: str,
         scalar: str,
-        target: Target,
+        target: str,
         lanes: int | None = None,
         build: Callable[..., Value] | None = None,
     ) -> None:
         """Compile `name` for `target`, with vectors of the target's width by default."""
         self.name, self.scalar = name, scalar
-        self.lanes = lanes or target.features.vector_bytes * 8 // BITS[scalar]
+        self._features = features = KNOWN_TARGETS[target][2]
+        self.lanes = lanes or features.vector_bytes * 8 // BITS[scalar]
         self.arity = 2 if name in BINARY else 1
-        module = loop_module(build or ELEMENTARY[name], scalar, target, self.lanes, self.arity)
+        module = loop_module(build or ELEMENTARY[name], scalar, features, self.lanes, self.arity)
         self.text = module.text()
         self.imports = module.imports
-        self._features = target.features
-        self._machine = target_machine(target)
+        self._machine = cross_machine(target)
         self._entry: Any = None
 
     def assembly(self) -> str:
@@ -245,7 +201,7 @@ class Reference:
             " ret void",
             "}",
         ]
-        self._machine = target_machine(host_target())
+        self._machine = cross_machine(host_target())
         self._jit, self._library = load(self._machine, "\n".join(lines), [symbol])
         kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
         self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
@@ -291,13 +247,13 @@ def ulp_errors(got: Array, true: Array) -> Array:
         return np.where(np.isnan(got) & np.isnan(true), 0.0, errors)
 
 
-def float_errors_module(target: Target) -> str:
+def float_errors_module(features: Features) -> str:
     """A function `f(got, true, errors, count)`: `ulp_errors` for float32, at machine speed.
 
     Args:
-        target: the processor; the count must be a multiple of 8.
+        features: of the processor; the count must be a multiple of 8.
     """
-    module = Module(target.features)
+    module = Module(features)
     b = Body(module)
     places = {}
     for name, scalar in (("got", "float"), ("true", "double"), ("errors", "float")):
@@ -355,8 +311,9 @@ class FloatErrors:
     def __init__(self) -> None:
         """Compile for this machine."""
         target = host_target()
-        self._machine = target_machine(target)
-        self._jit, self._library = load(self._machine, float_errors_module(target), [])
+        self._machine = cross_machine(target)
+        text = float_errors_module(KNOWN_TARGETS[target][2])
+        self._jit, self._library = load(self._machine, text, [])
         kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64]
         self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backends.cpu.accuracy import (
-    BASELINE_TARGET,
     FloatErrors,
     Kernel,
     Reference,
@@ -59,7 +58,7 @@ def implementation(name: str, scalar: str, form: str) -> Callable[..., Array] | 
     if form == "numpy":
         found: Callable[..., Array] | None = getattr(np, name, None)
         return found
-    return Kernel(name, scalar, host_target() if form == "fma" else BASELINE_TARGET)
+    return Kernel(name, scalar, host_target() if form == "fma" else "baseline")
 
 
 class WideReference:

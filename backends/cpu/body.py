@@ -21,7 +21,6 @@ class Features:
     vector_bytes: int = 16
     fma: bool = False
     f16c: bool = False
-    sse41: bool = False
     masked: bool = False
     """Masked loads and stores of 8- to 64-bit lanes are single instructions (AVX-512 VL and BW)."""
 

@@ -11,15 +11,12 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.host import host
 from fuser.base import forks
 
-#: Processor names and features for cross-compiling in tests: (cpu, features, Features).
+#: Processor names and features for code that is looked at or measured: (cpu, features, Features).
 KNOWN_TARGETS = {
     "baseline": ("x86-64", "", Features()),
-    "avx2": (
-        "haswell", "", Features(vector_bytes=32, fma=True, f16c=True, sse41=True),
-    ),
+    "avx2": ("haswell", "", Features(vector_bytes=32, fma=True, f16c=True)),
     "avx512": (
-        "skylake-avx512", "",
-        Features(vector_bytes=64, fma=True, f16c=True, sse41=True, masked=True),
+        "skylake-avx512", "", Features(vector_bytes=64, fma=True, f16c=True, masked=True)
     ),
 }  # fmt: skip
 
@@ -56,13 +53,7 @@ def host_features() -> Features:
         return Features(vector_bytes=16, fma=True, f16c=False)
     wide = {"avx512vl", "avx512bw", "avx512dq"} <= known.has
     size = 64 if wide else 32 if "avx2" in known.has else 16
-    return Features(
-        vector_bytes=size,
-        fma="fma" in known.has,
-        f16c="f16c" in known.has,
-        sse41="sse4.1" in known.has,
-        masked=wide,
-    )
+    return Features(size, "fma" in known.has, "f16c" in known.has, wide)
 
 
 _machines = threading.local()

@@ -8,23 +8,16 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from fuser.backends.cpu.accuracy import (
-    AVX2_TARGET,
-    AVX512_TARGET,
-    BASELINE_TARGET,
-    Kernel,
-    Target,
-    host_target,
-    target_machine,
-)
+from fuser.backends.cpu.accuracy import Kernel, host_target
 from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, SPECIALS, Array
 from fuser.backends.cpu.elementary import trigonometric  # noqa: F401 - registers its functions
 from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from fuser.backends.cpu.shared_functions import HUGE, module_text
 
 WITH_SLOW_BLOCK = {"sin", "cos", "tan", "arctan2"}
-TARGETS = {"avx2": AVX2_TARGET, "avx512": AVX512_TARGET}
-FORMS = {"fma": host_target(), "plain": BASELINE_TARGET}
+TARGETS = ("avx2", "avx512")
+FORMS = {"fma": host_target(), "plain": "baseline"}
 SCALARS = ["float", "double"]
 
 NOT_IN_NUMPY: dict[str, Callable[..., Array]] = {
@@ -81,7 +74,7 @@ def test_exact_results_are_exact(scalar: str, form: str) -> None:
 @pytest.mark.parametrize("name", list(ELEMENTARY))
 def test_the_common_path_is_vector_code_without_calls(name: str, scalar: str, target: str) -> None:
     """The loop can be gone round without a call; a call, if any, is to one `patch` helper."""
-    blocks = basic_blocks(Kernel(name, scalar, TARGETS[target]).assembly())
+    blocks = basic_blocks(Kernel(name, scalar, target).assembly())
     calls = [line for _, lines, _ in blocks for line in lines if line.startswith("call")]
     assert len(calls) == (name in WITH_SLOW_BLOCK), calls
     assert all("patch." in line for line in calls)
@@ -98,7 +91,7 @@ def test_the_common_path_is_vector_code_without_calls(name: str, scalar: str, ta
 @pytest.mark.parametrize("name", list(ELEMENTARY))
 def test_every_function_compiles_for_the_baseline(name: str, scalar: str) -> None:
     """Nothing asks for instructions that the oldest x86-64 lacks, nor for other C functions."""
-    kernel = Kernel(name, scalar, BASELINE_TARGET)
+    kernel = Kernel(name, scalar, "baseline")
     assert "ymm" not in kernel.assembly()
     wanted = {"arctan2": ["atan2"], **{name: [f"{HUGE}{name}"] for name in ("sin", "cos", "tan")}}
     assert kernel.imports == wanted.get(name, [])
@@ -108,11 +101,9 @@ def test_every_function_compiles_for_the_baseline(name: str, scalar: str) -> Non
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_huge_arguments_are_served_by_vectors_too(name: str, target: str) -> None:
     """The shared function takes a register of doubles at a time, and calls nothing."""
-    chosen = TARGETS[target]
-    text = module_text(f"{HUGE}{name}", chosen.features)
+    text = module_text(f"{HUGE}{name}", KNOWN_TARGETS[target][2])
     assert text is not None
-    machine = target_machine(chosen)
-    assembly = str(machine.emit_assembly(llvm.parse_assembly(text)))
+    assembly = str(cross_machine(target).emit_assembly(llvm.parse_assembly(text)))
     assert "call" not in assembly
     register = "zmm" if target == "avx512" else "ymm"
     assert len(re.findall(rf"vpmuludq.*{register}", assembly)) >= 10
@@ -125,8 +116,8 @@ def test_huge_arguments_are_served_by_vectors_too(name: str, target: str) -> Non
 )
 def test_common_functions_stay_short(name: str, scalar: str, most: int) -> None:
     """Compile time and speed both depend on the number of instructions, here with AVX-512."""
-    target: Target = AVX512_TARGET
-    assert len(lines_of_the_loop(basic_blocks(Kernel(name, scalar, target).assembly()))) <= most
+    blocks = basic_blocks(Kernel(name, scalar, "avx512").assembly())
+    assert len(lines_of_the_loop(blocks)) <= most
 
 
 Block = tuple[str, list[str], list[str]]
