@@ -385,9 +385,13 @@ class Backend(ABC):
         """
         return None
 
-    def adopt(self, array: Any) -> Any:
-        """Another library's array in the devices' memory as one of `array_module`'s: shared."""
-        return array
+    def adopter(self, array: Any) -> Callable[[Any], Any]:
+        """What gives arrays of another library as `array_module`'s: memory is shared.
+
+        Args:
+            array: one like them, in the devices' memory.
+        """
+        return lambda own: own
 
     def hold(self, arrays: Sequence[Any]) -> None:  # noqa: B027 - some wait for their kernels
         """Keep adopted arrays until the kernels that were launched for them have run."""
@@ -540,7 +544,7 @@ def adopted(leaf: Any) -> Any:
             name = "gpu"
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         return leaf
-    return leaf if name is None or available(name) else get_backend(name).adopt(leaf)
+    return leaf if name is None or available(name) else get_backend(name).adopter(leaf)(leaf)
 
 
 def adopted_leaves(leaves: list[Any]) -> list[Any]:
@@ -554,12 +558,6 @@ def elsewhere(leaves: Sequence[Any]) -> AbstractContextManager[Any] | None:
     names = {ARRAYS.get(root(module_of(type(leaf)))) for leaf in leaves} - {None, "cpu"}
     (name,) = names if len(names) == 1 else ("",)
     return get_backend(name).elsewhere(leaves) if name and not available(name) else None
-
-
-def hold_adopted(leaves: list[Any], taken: list[Any]) -> None:
-    """Keep what was adopted for a call until its kernels have run."""
-    ours = [own for leaf, own in zip(leaves, taken, strict=True) if own is not leaf]
-    get_backend(backend_of(ours)).hold(ours)
 
 
 _chosen: ContextVar[str] = ContextVar("chosen backend", default="")

@@ -27,6 +27,7 @@ def fuse(
     fastmath: bool = ...,
     errstate: bool = ...,
     kernel_name: str | None = ...,
+    results: str = ...,
 ) -> FusedFunction[P, Result]: ...
 @overload
 def fuse(
@@ -38,6 +39,7 @@ def fuse(
     fastmath: bool = ...,
     errstate: bool = ...,
     kernel_name: str | None = ...,
+    results: str = ...,
 ) -> Callable[[Callable[P, Result]], FusedFunction[P, Result]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
@@ -48,6 +50,7 @@ def fuse(
     fastmath: bool = False,
     errstate: bool = False,
     kernel_name: str | None = None,
+    results: str = "backend",
 ) -> Any:
     """Make a function run its array operations as fused kernels.
 
@@ -63,6 +66,8 @@ def fuse(
             says; such calls run twice.
         kernel_name: what reasons, logs and profiles call the function; by default its own name.
             So `cupy.fuse(kernel_name=...)` may become `fuser.fuse(kernel_name=...)`.
+        results: "backend" (NumPy's or CuPy's arrays); "arguments": where arguments are another
+            library's arrays on a device, such as torch's, results are its arrays, by DLPack.
 
     Returns:
         A FusedFunction, or the decorator.
@@ -79,6 +84,7 @@ def fuse(
             fastmath=fastmath,
             errstate=errstate,
             kernel_name=kernel_name,
+            results=results,
         )
 
     return make if function is None else make(function)

@@ -165,10 +165,12 @@ class GpuBackend(Backend):
         found: AbstractContextManager[Any] = self.array_module.cuda.Device(numbers.pop())
         return found
 
-    def adopt(self, array: Any) -> Any:
-        """As CuPy does, whose current stream waits for the other library's."""
-        dlpack = hasattr(array, "__dlpack__")
-        return (self.array_module.from_dlpack if dlpack else self.array_module.asarray)(array)
+    def adopter(self, array: Any) -> Callable[[Any], Any]:
+        """CuPy's own, whose current stream waits for the other library's."""
+        cupy = self.array_module
+        found: Callable[[Any], Any]
+        found = cupy.from_dlpack if hasattr(array, "__dlpack__") else cupy.asarray
+        return found
 
     def hold(self, arrays: Sequence[Any]) -> None:
         """Until CuPy's current stream has done what is enqueued now."""

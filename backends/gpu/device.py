@@ -164,14 +164,17 @@ class CudaDevice:
         self._captured.clear()
         return size
 
-    def hold(self, arrays: Sequence[Any]) -> None:
+    def hold(self, arrays: Sequence[Any], stream: int | None = None) -> None:
         """Keep arrays whose memory is another library's until what is enqueued has run.
 
         That library may use the memory for something else as soon as nobody holds it, on a stream
         that knows nothing of this one. What is done is let go when others come.
+        In a CUDA graph that is captured they are the caller's to keep, as all other arrays.
         """
         from cupy.cuda import Event
 
+        if self.is_capturing(self.stream(self.number()) if stream is None else stream):
+            return  # an event of a graph tells nothing outside of it
         with _adopting:
             while self._adopted and (
                 self._adopted[0][0].done or len(self._adopted) >= _MOST_ADOPTED

@@ -9,7 +9,7 @@ captured in a CUDA graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,7 @@ class Sequence(Steps):
         wanted: Sequence_[str],
         missed: Any,
         given: Mapping[str, tuple[int, Any]] | None = None,
+        adopted: Mapping[int, tuple[type, Callable[[Any], Any]]] | None = None,
     ) -> Line | None:
         """All of a call as one function of its arguments, where that can be written.
 
@@ -115,13 +116,16 @@ class Sequence(Steps):
             wanted: names of the arrays that the function gives.
             missed: what it gives for other arguments.
             given: like `arrays`, for arrays to write into.
+            adopted: by place, of other libraries' arrays the class, and what gives one like
+                those in `arrays`.
         """
         from fuser.backends.gpu.straight_call import write
 
         sizes = self._launch.sizes
         return write(
-            self, self._device, self._number, arrays, numbers, sizes, wanted, missed, given or {}
-        )
+            self, self._device, self._number, arrays, numbers, sizes, wanted, missed, given or {},
+            adopted or {},
+        )  # fmt: skip
 
 
 def make(launch: Launch) -> Sequence | None:

@@ -40,6 +40,7 @@ def write(
     wanted: Sequence[str],
     missed: Any,
     given: Mapping[str, tuple[int, Any]],
+    adopted: Mapping[int, tuple[type, Callable[[Any], Any]]],
 ) -> Line | None:
     """Write the function of a call's arguments; None for what it has no lines for.
 
@@ -55,6 +56,8 @@ def write(
         missed: what the function gives for other arguments.
         given: like `arrays`, for arrays to write into, which may be arguments only where they are
             in this call.
+        adopted: by place, of arguments that are other libraries' arrays the class, and what gives
+            one like those in `arrays`.
     """
     if not wanted or any(step.flagged for step in sequence.steps):
         return None
@@ -62,6 +65,7 @@ def write(
     lines: list[str] = []
     places: dict[str | None, str] = {None: "0"}
     made: list[str] = []
+    held: list[str] = []
     for name, (place, array) in (*arrays.items(), *given.items()):
         if isinstance(array, np.ndarray):  # a host that plays a device
             return None
@@ -69,6 +73,12 @@ def write(
             known[name] = array  # the function reaches it by a name
         else:
             lines.append(f"{name} = args[{place}]")
+        if place is not None and place in adopted:
+            library, take = adopted[place]
+            theirs = _known(known, f"{name}_theirs", library)
+            lines += [f"if type({name}) is not {theirs}: return MISSED",
+                      f"{name} = {_known(known, f'{name}_take', take)}({name})"]  # fmt: skip
+            held.append(name)
         if isinstance(array, np.generic):
             kind, scalar = _known(known, f"{name}_kind", type(array)), "scalar_of"
             lines.append(f"if type({name}) is not {kind}: return MISSED")
@@ -123,6 +133,9 @@ def write(
                      "counters" if sequence.counters else "0", "0")  # fmt: skip
             words = [*heads, *words]
         lines += _enqueued(step.prepared, number, words, known)
+    if held:
+        known["hold"] = device.hold
+        lines.append(f"hold([{', '.join(held)}], stream)")
     lines += ["free.append(blocks)", f"return ({', '.join(wanted)},)"]
     return define("straight_call", ["args"], lines, known)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from fuser.backend import MISSED, get_backend
 from fuser.base import config, counters
 from fuser.base.call_keys import is_cupy
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.records import changed
+from fuser.calls import adopted_arrays
 from fuser.calls.result_assembly import NotAssembled, assemble, prepare
 from fuser.calls.specialisation import Call
 from fuser.capture import captures
@@ -53,25 +56,30 @@ class Prepared(config.Standing):
 
 
     def _one_function(
-        self, call: Call, launch: Any, wanted: Sequence[str], given: Mapping[str, Any]
-    ) -> Any:
+        self, known: Mapping[str, Any], numbers: Mapping[str, Any], captured: Mapping[str, Any],
+        sequence: Any, wanted: Sequence[str], given: Mapping[str, Any],
+        adopted: Mapping[int, tuple[type, Any]] | None = None,
+    ) -> Any:  # fmt: skip
         """All of it as one function of the arguments, where the backend writes that.
 
         Args:
-            call: one that has been served.
-            launch: what it ran.
+            known: arrays of a call that has been served, by name.
+            numbers: likewise.
+            captured: arrays that the function reaches by names.
+            sequence: what the call ran.
             wanted: names of the results.
             given: by name, an array to write into: it comes after the arguments.
+            adopted: other libraries' arrays among the arguments, see `adopted_arrays.takers`.
         """
-        write = getattr(launch.sequence, "straight", None)
+        write = getattr(sequence, "straight", None)
         if write is None or self._guards:
             return None
         arrays: dict[str, tuple[int | None, Any]]
-        arrays = {name: (place, call.arrays[name]) for name, place in self._arrays}
-        arrays |= {name: (None, array) for name, array in call.specialisation.captured.items()}
-        numbers = {name: (place, call.numbers[name]) for name, place in self._scalars}
+        arrays = {name: (place, known[name]) for name, place in self._arrays}
+        arrays |= {name: (None, array) for name, array in captured.items()}
+        values = {name: (place, numbers[name]) for name, place in self._scalars}
         targets = {name: (self._count, array) for name, array in given.items()}
-        return write(arrays, numbers, wanted, MISSED, targets)
+        return write(arrays, values, wanted, MISSED, targets, adopted)
 
 
 class Ready(Prepared):
@@ -98,8 +106,37 @@ class Ready(Prepared):
         self._straight: Any = None
         if not self._writes and not trace.graph.guards_of_integers:
             wanted = [f"o{k}" for k in self._assembly.results]
-            self._straight = self._one_function(call, launch, wanted, {})
+            self._straight = self._one_function(
+                call.arrays, call.numbers, self._captured, launch.sequence, wanted, {}
+            )
         self.knows_its_arguments = self._straight is not None
+        self._sequence, self._in_order = launch.sequence, bool(trace.in_order)
+
+    def adopting(
+        self, leaves: Sequence[Any], taken: Sequence[Any], give: Callable[[Any], Any] | None
+    ) -> Ready | None:
+        """The same where some arguments are other libraries' arrays; None where it cannot be.
+
+        Args:
+            leaves: the arguments.
+            taken: likewise, with the backend's arrays in place of other libraries'.
+            give: makes results those of such a library.
+        """
+        adopted = adopted_arrays.takers(leaves, taken)
+        assembly = self._assembly
+        apart = adopted.keys().isdisjoint(assembly.leaves)
+        if not self.knows_its_arguments or self._in_order or not apart:
+            return None
+        made = copy.copy(self)
+        arrays = {name: taken[place] for name, place in self._arrays}
+        numbers = {name: taken[place] for name, place in self._scalars}
+        wanted = [f"o{k}" for k in assembly.results]
+        made._straight = self._one_function(
+            arrays, numbers, self._captured, self._sequence, wanted, {}, adopted
+        )
+        if give is not None:
+            made._assembly = changed(assembly, function=_then(assembly.function, give))
+        return made
 
     def try_again(self, args: tuple[Any, ...]) -> Any:
         """`run` where arguments may be others than those that this was made for."""
@@ -229,7 +266,10 @@ class ReadyOut(Prepared):
         """
         super().__init__(call, call.specialisation.trace.value_guards)
         self._counts = {"launches": launch.kernel_count}
-        self._straight = self._one_function(call, launch, [name], {name: out})
+        self._straight = self._one_function(
+            call.arrays, call.numbers, call.specialisation.captured, launch.sequence, [name],
+            {name: out},
+        )  # fmt: skip
         if self._straight is None:
             raise NotAssembled
 
@@ -316,6 +356,11 @@ class Writes:
                 return False
         arrays.update(targets)
         return True
+
+
+def _then(first: Callable[..., Any], second: Callable[[Any], Any]) -> Callable[..., Any]:
+    """One function after another."""
+    return lambda *parts: second(first(*parts))
 
 
 #: Classes of numbers, and numbers in shapes, that one combination of these remembers.

@@ -34,7 +34,6 @@ from fuser.backend import (
     adopted_leaves,
     chosen,
     elsewhere,
-    hold_adopted,
 )
 from fuser.base import budget, caches, config, counters, forks, notices, timeline, trees
 from fuser.base.call_keys import (
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
 
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
+RESULTS = ("backend", "arguments")
 
 
 def check_option(name: str, value: Any, known: Sequence[str]) -> None:
@@ -147,10 +147,12 @@ class FusedFunction(_Base[P, Result]):
         fastmath: bool = False,
         errstate: bool = False,
         kernel_name: str | None = None,
+        results: str = "backend",
     ) -> None:
         """See `fuser.fuse`."""
         check_option("mode", mode, MODES)
         check_option("fallback", fallback, POLICIES)
+        check_option("results", results, RESULTS)
         for name, flag in (("fastmath", fastmath), ("errstate", errstate)):
             if type(flag) is not bool:
                 raise ArgumentError(f"{name} is {flag!r}; use True or False")
@@ -167,6 +169,7 @@ class FusedFunction(_Base[P, Result]):
         self.fastmath = fastmath
         self.errstate = errstate
         self.kernel_name = kernel_name
+        self.results = results
         self.fallbacks: list[Reason] = []
         self._fallback_counts: dict[Reason, int] = {}
         self._signatures: dict[Any, Signature] = {}
@@ -217,7 +220,7 @@ class FusedFunction(_Base[P, Result]):
     @property
     def options(self) -> dict[str, Any]:
         """What `fuse` was given beside the function."""
-        names = "backend mode fallback fastmath errstate kernel_name".split()
+        names = "backend mode fallback fastmath errstate kernel_name results".split()
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -288,11 +291,9 @@ class FusedFunction(_Base[P, Result]):
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         if (taken := adopted_leaves(leaves)) is not leaves:
-            args, kwargs = trees.unflatten(structure, taken)
-            try:
-                return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
-            finally:
-                hold_adopted(leaves, taken)
+            from fuser.calls import adopted_arrays  # most programs have none
+
+            return adopted_arrays.call(self, structure, leaves, taken, out)
         if (device := elsewhere(leaves)) is not None:
             with device:
                 return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)

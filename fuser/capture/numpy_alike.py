@@ -2,7 +2,8 @@
 
 What NumPy calls so is traced as NumPy's: through the one table of its functions, with its makers of
 arrays. What NumPy has not, but for a few functions of `cupyx.scipy.special`, is the package's own,
-which no stand-in can be given to: it says so, and the call falls back.
+which no stand-in can be given to: it says so, and the call falls back. Random numbers are drawn
+between kernels, in each call anew.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.base.packages import ALIKE, root
 from fuser.capture import other_packages
+from fuser.ir import opaque_calls
 from fuser.ir.function_table import Replaced
 from fuser.tracing import makers
 from fuser.tracing.builtin_names import is_stand_in
@@ -46,10 +48,10 @@ class Alike:
     def __getattr__(self, name: str) -> Any:
         """What stands for the module's own."""
         note, module = self._seen[2], self._module
-        if module.__name__ == f"{root(module.__name__)}.random":
-            raise Unsupported("impure", f"{module.__name__}.{name}", "random numbers")
         own = getattr(module, name)
         note(vars(module), name)
+        if module.__name__ == f"{root(module.__name__)}.random":
+            return Drawing(self._seen[0], own, name)
         if type(own) is type and own.__name__ == "ndarray":
             return np.ndarray  # of which a stand-in is one
         if name == "get_array_module":
@@ -76,6 +78,8 @@ def seen(value: Any, tracing: Tracing, numpy: Any, note: Any) -> Any:
     path = _path_of(value)
     if path is None or not takes_its_arrays(tracing):
         return value
+    if path.startswith("random."):
+        return Drawing(tracing, value, path.partition(".")[2])
     if path.startswith(_SPECIAL):
         name = path.rpartition(".")[2]
         return Special(tracing, value, name) if name in other_packages.SPECIAL else value
@@ -111,7 +115,28 @@ def _path_of(value: Any) -> str | None:
 
 
 #: Parts of a package that NumPy has, too.
-_PARTS = ("", ".linalg", ".fft")
+_PARTS = ("", ".linalg", ".fft", ".random")
+
+
+class Drawing(Replaced):
+    """A function of random numbers, or of their generator: the package's own, between kernels.
+
+    While it is traced, a generator of its own draws: calls draw what they would without a trace.
+    """
+
+    def __init__(self, tracing: Tracing, function: Any, name: str) -> None:
+        self._tracing, self._name = tracing, name
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace a draw; what changes the generator, or makes one, cannot be."""
+        name = f"{opaque_calls.RANDOM}.{self._name}"
+        if self._name not in opaque_calls.DRAWN:
+            raise Unsupported("impure", name, "random numbers")
+        generator = sys.modules[opaque_calls.RANDOM].RandomState(0)
+        method = getattr(generator, opaque_calls.DRAWN[self._name])
+        self._tracing.draws += 1
+        return self._tracing.call_named(name, args, kwargs, method)
 
 
 class Special(Replaced):

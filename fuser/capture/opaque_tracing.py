@@ -157,6 +157,7 @@ def call_named(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     like: Node | None = None,
+    sample: Callable[..., Any] | None = None,
 ) -> Any:
     """Trace a call between kernels.
 
@@ -166,6 +167,7 @@ def call_named(
         args: positional arguments.
         kwargs: keyword arguments; `out=` is written after the call.
         like: the result has this node's shape, whatever the lengths.
+        sample: run in its place while tracing, of a function that gives something else each time.
 
     Returns:
         What the function returns, with stand-ins for arrays.
@@ -181,10 +183,11 @@ def call_named(
         text = f"silent({','.join(silenced)}) {text}"
     same = (text, *map(id, operands.nodes))
     calls = re.search(r"(function|closure)\('", text)  # which may give something else each time
-    once = like is not None or calls is not None
+    once = like is not None or calls is not None or sample is not None
     if once or same not in tracing.repeatable:
         types = tuple(node.type for node in operands.nodes)
-        record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)
+        known = tracing.replay.take(text, types)
+        record = known or _first_run(tracing, sample or name, text, operands)
         nodes = _nodes_of(tracing, text, record, operands, like)
         if not once and not any(record.shares):
             tracing.repeatable[same] = record, nodes  # which keep their operands, so ids last
@@ -210,8 +213,8 @@ def _spelled(
     return f"{name}({', '.join(parts)})"
 
 
-def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Record:
-    """Run a call on the values of this call, which it may not change."""
+def _first_run(tracing: Tracing, function: Any, text: str, operands: Operands) -> Record:
+    """Run a function, or that of a name, on the values of this call, which it may not change."""
     call = opaque_calls.read(f"0.0 {text}")
     check_values(call.short_name, "it does not go by chunks")
     values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
@@ -220,7 +223,8 @@ def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Re
     keywords = opaque_calls.filled(dict(call.kwargs), values, tracing.numbers())
     try:
         with np.errstate(all="ignore"), budget.unclocked():
-            result = opaque_calls.resolve(name)(*arguments, **keywords)
+            run = opaque_calls.resolve(function) if type(function) is str else function
+            result = run(*arguments, **keywords)
     except opaque_calls.PatternMiss as error:
         raise Unsupported("write-into-view", call.short_name, str(error)) from None
     except Unsupported:  # of a function that is called, for each row

@@ -270,21 +270,33 @@ class Tracer(Tracing):
 
     def read(self, node: Node) -> Any:
         """The number that a node without axes holds, which later calls read anew."""
+        self._refuse_draws()
         from fuser.capture import decisions
 
         return decisions.read(self, node)
 
     def shown(self, array: Any, what: str) -> Any:
         """What an array is in this call, as text has it: a function that goes on is refused."""
+        self._refuse_draws()
         from fuser.capture import decisions
 
         return decisions.shown(self, array, what)
 
     def decide(self, text: str, value: Any) -> None:
         """Note that the function goes on as it does because numbers that were read are so."""
+        self._refuse_draws()
         from fuser.capture import decisions
 
         decisions.decide(self, text, value)
+
+    def _refuse_draws(self) -> None:
+        """Of what was drawn for the trace alone no value counts.
+
+        Raises:
+            Unsupported: random numbers were drawn before.
+        """
+        if self.draws:
+            raise Unsupported("impure", opaque_calls.RANDOM, "random numbers before a decision")
 
     def length_of_number(self, text: str, value: int) -> Dim:
         """An integer that was read, as an expression over lengths."""
@@ -292,11 +304,13 @@ class Tracer(Tracing):
 
         return decisions.length_of_number(self, text, value)
 
-    def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def call_named(
+        self, name: str, args: Sequence[Any], kwargs: dict[str, Any], sample: Any = None
+    ) -> Any:
         """Trace a call of a function by its name, which NumPy runs between kernels."""
         from fuser.capture.opaque_tracing import call_named
 
-        return call_named(self, name, args, kwargs)
+        return call_named(self, name, args, kwargs, sample=sample)
 
     def update(self, target: Any, index: Any, value: Any) -> None:
         """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at."""
@@ -417,4 +431,20 @@ def _traced(
     if (changed := changed_argument(function, tree, (args, kwargs), stand_ins)) is not None:
         name = str(getattr(function, "__name__", "function"))
         raise Unsupported("side-effect", name, f"what {changed} holds", "")
-    return finish(tracing, result)
+    trace = finish(tracing, result)
+    if tracing.draws:
+        _check_draws(trace, tracing.draws)
+    return trace
+
+
+def _check_draws(trace: Trace, count: int) -> None:
+    """Refuse a trace that draws other numbers than the function does.
+
+    Raises:
+        Unsupported: a draw is in a loop, or not used.
+    """
+    names = [call[0].payload.name for call in opaque_calls.calls_of(trace.graph)]
+    drawn = [name for name in names if name.startswith(opaque_calls.RANDOM)]
+    if len(drawn) != count:
+        found = "random numbers that are not used, or in a loop"
+        raise Unsupported("impure", opaque_calls.RANDOM, found)

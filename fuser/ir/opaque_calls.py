@@ -50,6 +50,16 @@ _SETTINGS = frozenset(
 READ, DECIDED, COUNTED = "fuser.read", "fuser.decided", "fuser.counted"
 #: Functions of NumPy that write files.
 FILES = frozenset("save savez savez_compressed savetxt".split())
+#: A module whose functions draw what they give, and the methods of its generators that do so.
+RANDOM = "cupy.random"
+DRAWN = {
+    name: name
+    for name in (
+        "rand randn random_sample randint uniform normal standard_normal lognormal exponential "
+        "standard_exponential gamma standard_gamma beta binomial poisson geometric laplace "
+        "logistic gumbel chisquare choice permutation"
+    ).split()
+} | dict.fromkeys(("random", "ranf", "sample"), "random_sample")
 #: Methods of universal functions.
 _UFUNC_METHODS = frozenset("reduce accumulate reduceat outer at".split())
 #: Methods of arrays: they depend on their arguments alone.
@@ -382,6 +392,9 @@ def _member(module: str, name: str) -> Callable[..., Any] | None:
     if module == "math":
         found = getattr(math, name, None)
         return found if callable(found) else None
+    if module == RANDOM:
+        drawing = sys.modules.get(RANDOM) if name in DRAWN else None
+        return None if drawing is None else getattr(drawing, name, None)
     root, _, package = module.partition(".")
     if root != "scipy" or package not in SCIPY_PACKAGES or name in _SETTINGS:
         return None

@@ -108,6 +108,8 @@ class Tracing(Lengths):
     replay: Any = None
     externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
     extern_count: int = 0
+    draws: int = 0
+    """How many of these calls draw random numbers."""
     repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
     """Calls between kernels, by text and operands: what they gave, once."""
     picked: dict[int, tuple[Node, Node, Node]] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from fuser import backend
 from fuser.backend import CompileError
 from fuser.backends.gpu import device
 from fuser.backends.gpu.variants import Variant
+from fuser.ir.philox import random_bits
 from tests.backends.gpu.fake_arrays import (
     CUDARuntimeError,
     Memory,
@@ -230,19 +231,23 @@ class Event:
     """As cupy.cuda.Event: when the host was there."""
 
     def __init__(self, **_: Any) -> None:
-        self._left = list(under_way)
+        self._left, self._of_graph = list(under_way), False
 
     def record(self, stream: Any = None) -> None:
-        """Note the time, and what is under way."""
+        """Note the time, and what is under way; of a graph that is captured it is a node."""
+        self._of_graph = bool(state["capturing"])
         self.at_s, self._left = time.perf_counter(), list(under_way)
 
     @property
     def done(self) -> bool:
         """Whether what was under way when it was recorded has run."""
-        return not any(work is other for work in self._left for other in under_way)
+        left = any(work is other for work in self._left for other in under_way)
+        return not (self._of_graph or left)
 
     def synchronize(self) -> None:
         """Wait for what is under way."""
+        if self._of_graph:
+            raise CUDARuntimeError("cudaErrorCapturedEvent")
         check("synchronize")
         settle()
 
@@ -287,7 +292,6 @@ class ufunc:  # noqa: N801 - CuPy's name
 ufunc.__module__ = "cupy._core._kernel"
 #: The double's machine code is a file of this process.
 _PROCESS = int.from_bytes(os.urandom(6), "little")
-_drawn = np.random.default_rng(1)
 #: What CuPy has of NumPy's names that are neither functions nor its own.
 _PLAIN = frozenset(
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
@@ -323,6 +327,56 @@ def _array_function(name: str, own: Any) -> Callable[..., Any]:
 
     function.__name__, function.__module__ = name, "cupy._core.core"
     return function
+
+
+class _RandomState:
+    """As cupy.random.RandomState: numbers of a stream, and how many of it are drawn."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed, self._at = seed, 0
+
+    def random_sample(self, size: Any = None, dtype: Any = float) -> Any:
+        shape = () if size is None else size if isinstance(size, tuple) else (size,)
+        count = int(np.prod(shape, dtype=int))
+        self._at += count
+        places = np.arange(self._at - count, self._at, dtype=np.uint64)
+        found = random_bits(places, np.full(count, self._seed, np.uint64)) / 2.0**32
+        return wrap(found.reshape(shape).astype(dtype))
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = float) -> Any:
+        found = scipy_special.ndtri(self.random_sample(size)._host) * scale + loc
+        return wrap(np.asarray(found, dtype))
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+        begin, end = (0, low) if high is None else (low, high)
+        found = np.floor(self.random_sample(size)._host * (end - begin)) + begin
+        return wrap(np.asarray(found, dtype))
+
+    def rand(self, *size: int, dtype: Any = float) -> Any:
+        return self.random_sample(size, dtype)
+
+
+def _random() -> ModuleType:
+    """As cupy.random: functions of one generator."""
+    made = _module("cupy.random", RandomState=_RandomState)
+    states = [_RandomState(1)]
+
+    def drawing(name: str) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return getattr(states[0], name)(*args, **kwargs)
+
+        function.__name__, function.__module__ = name, "cupy.random._sample"
+        return function
+
+    for name in ("random_sample", "normal", "randint", "rand"):
+        setattr(made, name, drawing(name))
+    made.random = made.random_sample
+
+    def seed(number: int) -> None:
+        states[0] = _RandomState(number)
+
+    made.seed = seed
+    return made
 
 
 def _asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -374,7 +428,7 @@ def _modules() -> dict[str, ModuleType]:
     special = _module(
         "cupyx.scipy.special", **_functions_of(scipy_special, "cupyx_scipy_special"),
     )  # fmt: skip
-    random = _module("cupy.random", random=lambda *args: wrap(_drawn.random(*args)))
+    random = _random()
     contents = _functions_of(np) | {
         "cuda": cuda, "linalg": linalg, "random": random, "ndarray": ndarray,
         "asarray": _asarray, "array": _asarray, "from_dlpack": _from_dlpack,

@@ -141,6 +141,20 @@ def test_an_array_that_is_argument_and_output_stays_that(cupy: Any) -> None:
         np.testing.assert_array_equal(out.get(), wanted)
 
 
+class _Shared:
+    """Another library's array."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        self.on_device: Any = None
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.on_device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
 _WEIGHTS: list[Any] = []
 #: name -> (function, arguments, launches, bytecode instructions of ours in a known call at most)
 COSTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int, int]] = {
@@ -151,6 +165,7 @@ COSTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int, int]] = {
                          (np.tile(X, (70, 1)).reshape(1, -1),), 2, 365),
     "a captured array": (lambda x: x * _WEIGHTS[0], (X,), 1, 400),
     "a NumPy scalar": (lambda x, s: x * s, (X, np.float32(2)), 1, 360),
+    "a DLPack array": (lambda x, y: x * 2 + y, (_Shared(X), X), 1, 420),
 }
 #: What a known call asks the driver and the pool, launches aside: the device, its stream, memory.
 _ASKED = {"getDevice": 1, "get_current_stream": 1, "alloc": 1, "streamIsCapturing": 0}
@@ -169,6 +184,9 @@ def test_what_a_known_call_costs(cupy: Any, name: str) -> None:
     with _counted(cupy) as asked:
         fused = fuser.fuse(function, fallback="error")
         given = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        for argument in arguments:
+            if isinstance(argument, _Shared):
+                argument.on_device = cupy.asarray(argument.values)
         for _ in range(3):
             fused(*given)
         assert fused._latest is not None

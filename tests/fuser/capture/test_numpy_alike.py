@@ -183,12 +183,68 @@ def test_a_function_that_is_replaced_is_noticed(double: Any, monkeypatch: Any) -
     np.testing.assert_allclose(fused(x).get(), np.sin(X) + 1, rtol=1e-6)
 
 
-def test_random_numbers_are_drawn_in_every_call(double: Any) -> None:
-    """Not once, while the function is traced."""
-    fused = fuser.fuse(lambda x: x * 0 + double.random.random((5, 8)), fallback="allow")
+#: Functions that draw, of CuPy's module: from one generator, in the order of the function.
+DRAWING: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "like an argument": lambda cp: lambda x: x * 2 + cp.random.random(x.shape),
+    "of a dtype": lambda cp: lambda x: x + cp.random.normal(0, 2, x.shape, dtype=cp.float32),
+    "twice": lambda cp: lambda x: (x - cp.random.rand(8)) * cp.random.rand(5, 1),
+    "other lengths": lambda cp: lambda x: cp.random.normal(size=x.shape[1]).sum() + x,
+    "by its name": lambda cp: _noisy(cp.random.normal),
+    "indices": lambda cp: lambda x: cp.take(x, cp.random.randint(0, 5, 7), axis=0) + 1,
+}
+
+
+def _noisy(normal: Any) -> Callable[..., Any]:
+    return lambda x: x + normal(size=x.shape)
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_random_numbers_are_those_of_the_plain_function(double: Any, name: str) -> None:
+    """In every call others, from the first on: a trace draws none of them."""
+    function = DRAWING[name](double)
+    fused = fuser.fuse(function, fallback="allow")
     x = double.asarray(X)
-    assert not np.array_equal(fused(x).get(), fused(x).get())
-    assert fused.fallbacks[0].code == "impure"
+    double.random.seed(5)
+    wanted = [function(x).get() for _ in range(4)]
+    double.random.seed(5)
+    found = [fused(x).get() for _ in range(4)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert not np.array_equal(found[2], found[3])
+    assert len(fused.explain(x).groups) >= 1
+    assert {each.code for each in fused.fallbacks} <= {"unsupported-function"}
+
+
+def _without_use(cp: Any, x: Any) -> Any:
+    cp.random.rand(3)
+    return x + cp.random.rand(8)
+
+
+def _decided(cp: Any, x: Any) -> Any:
+    return x + 1 if cp.random.rand() < 0.5 else x - 1
+
+
+def _in_a_loop(cp: Any, x: Any) -> Any:
+    for _ in range(200):
+        x = x * 0.5 + cp.random.rand(8)
+    return x
+
+
+def _seeded(cp: Any, x: Any) -> Any:
+    cp.random.seed(3)
+    return x + cp.random.rand(8)
+
+
+@pytest.mark.parametrize("function", [_without_use, _decided, _in_a_loop, _seeded])
+def test_what_would_draw_otherwise_runs_in_cupy(
+    double: Any, function: Callable[..., Any]
+) -> None:
+    """A generator goes on as it would: what a fused function does not draw is no random number."""
+    fused = fuser.fuse(lambda x: function(double, x), fallback="allow")
+    x = double.asarray(X)
+    double.random.seed(5)
+    wanted = [function(double, x).get() for _ in range(3)]
+    double.random.seed(5)
+    np.testing.assert_allclose([fused(x).get() for _ in range(3)], wanted, rtol=1e-6)
 
 
 def test_the_signature_is_that_of_cupys_fuse(double: Any) -> None:
