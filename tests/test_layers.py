@@ -58,7 +58,7 @@ LAYERS = {
     "fuser.backends.gpu": """
         text: cxx variants complex_helpers reduction_helpers special helpers spelling geometry
             section accumulators stages long_rows reduction_loops reduction_plan emit_reduction
-            emit_held emit_long emit
+            emit_held emit_long emit_map emit_tiles emit
         device: arguments nvrtc device meaning
         kernels: fused_kernel step straight_call sequence
         backend: backend

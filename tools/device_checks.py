@@ -132,6 +132,7 @@ VARIANTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, int], ...]]] = {
     "split columns": (lambda x: x.sum(0), ((20_000, 64), (20_001, 67))),
     "axes apart": (_batch_norm, ((640, 32), (672, 33))),
     "places": (lambda x: (x.argmax(-1), x.argmin(0)), ((64, 512), (65, 515))),
+    "tiles": (lambda x: x[:, :64] + x[:64, :64].T, ((64, 512), (64, 515))),
 }
 
 

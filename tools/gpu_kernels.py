@@ -120,6 +120,45 @@ def share(under_way: int, machine: str) -> float:
     return min(1.0, under_way / (SPEEDS[machine] * LATENCY_S / MULTIPROCESSORS))
 
 
+#: Rows and columns of what is transposed; bytes of a sector, what an access moves at least.
+SIDE, SECTOR = 8192, 32
+#: name -> function of a table and a transposed one, bytes of an element
+ACROSS: dict[str, tuple[Callable[..., Any], str]] = {
+    "x + y.T": (lambda x, y: x + y.T, "float32"),
+    "x + y.T, float64": (lambda x, y: x + y.T, "float64"),
+    "x + y.T, float16": (lambda x, y: x + y.T, "float16"),
+}
+
+
+def transposes() -> Iterator[dict[str, Any]]:
+    """Of each workload the kernel that reads elements where they are, and that with tiles."""
+    library = find("nvrtc")
+    assert library is not None
+    for name, (function, dtype) in ACROSS.items():
+        size = np.dtype(dtype).itemsize
+        (nest,) = nests_of(function, np.ones((4, 6), dtype), np.ones((6, 4), dtype))
+        text = emit([nest], "transpose")
+        strides = [[SIDE * size, size], [size, SIDE * size], [SIDE * size, size]]
+        found = geometry.across(nest, (SIDE, SIDE), strides)
+        assert found is not None
+        for tiles in (False, True):
+            known: dict[Variant, tuple[int, int, int]] = {}
+            shared = geometry.tiles_bytes(nest) * tiles
+            variant = Variant(tiles=tiles)
+            fit = _fitting(library, text, known, variant, geometry.BLOCK, shared)
+            occupancy = geometry.Occupancy(MULTIPROCESSORS, fit)
+            make = geometry.plan_tiles if tiles else geometry.plan
+            more = (found, occupancy) if tiles else (occupancy,)
+            plan = make(nest, (SIDE, SIDE), strides, *more)
+            registers, stack, instructions = known[variant]
+            yield {
+                "workload": name, "kernel": variant.name, "blocks": plan.grid,
+                "registers": registers, "stack": stack, "shared": plan.shared,
+                "instructions": instructions, "resident": fit * geometry.BLOCK,
+                "asked": 2 * size + (size if tiles else SECTOR), "moved": 3 * size,
+            }  # fmt: skip
+
+
 def _fitting(
     library: str, text: str, known: dict[Variant, tuple[int, int, int]], variant: Variant,
     block: int, shared: int,
@@ -198,12 +237,33 @@ def table(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_ACROSS = """
+## Transposes
+
+Tables of {side} x {side} elements, one of them transposed: the kernel that reads each element where
+it is, and the one that reads tiles of 32 x 32 elements along the memory into shared memory and
+uses them across, which runs where both loops have 16 elements or more. An access of a warp moves
+sectors of 32 bytes: read across, each element asks for one of its own, which only caches may save.
+
+| workload | kernel | blocks | registers | stack | shared, bytes | instructions | \
+threads at once | bytes an element, asked for | bytes an element, at least |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|
+"""
+
+
+def across_table(found: list[dict[str, Any]]) -> str:
+    """As Markdown."""
+    names = "workload kernel blocks registers stack shared instructions resident asked moved"
+    lines = ["| " + " | ".join(str(each[name]) for name in names.split()) + " |" for each in found]
+    return _ACROSS.format(side=SIDE) + "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description="What kernels ask of a GPU, without one.")
     parser.add_argument("target", type=Path)
     options = parser.parse_args()
-    text = table(list(rows()))
+    text = table(list(rows())) + across_table(list(transposes()))
     options.target.write_text(text)
     print(text)
 

@@ -48,7 +48,7 @@ class FusedKernelCUDA(Kernel):
         self._functions: dict[tuple[int, int, Variant], Function] = {}
         self._lock = forks.lock()
         for section, stages in enumerate(self._stages):
-            if stages is None:  # of a reduction, lengths tell which variant is wanted
+            if stages is None and not geometry.tile_slots(nests[section]):  # lengths tell
                 self._function(section, Variant())
 
     def lay_out(
@@ -62,12 +62,18 @@ class FusedKernelCUDA(Kernel):
             return self._device.blocks_each(function, block, shared)
 
         if stages is None:
+            nest = self._nests[section]
             wide = geometry.needs_wide(lengths, strides)
+            found = geometry.across(nest, lengths, strides)
+            variant = Variant(wide, tiles=found is not None)
+            shared = 0 if found is None else geometry.tiles_bytes(nest)
             occupancy = geometry.Occupancy(
-                self._device.resources().multiprocessors,
-                occupy(Variant(wide), geometry.BLOCK, 0),
+                self._device.resources().multiprocessors, occupy(variant, geometry.BLOCK, shared)
             )
-            plan = geometry.plan(self._nests[section], lengths, strides, occupancy)
+            if found is None:
+                plan = geometry.plan(nest, lengths, strides, occupancy)
+            else:
+                plan = geometry.plan_tiles(nest, lengths, strides, found, occupancy)
         else:
             resources = self._device.resources()
             plan = reduction_plan.plan(stages, lengths, strides, resources, occupy)

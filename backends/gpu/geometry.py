@@ -5,6 +5,7 @@ Everything here is plain arithmetic, so launch plans are made and tested without
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,10 +46,12 @@ class Resources:
     Attributes:
         multiprocessors: how many.
         shared_bytes: shared memory that one block may have.
+        clusters: whether blocks may be launched together and read each other's shared memory.
     """
 
     multiprocessors: int
     shared_bytes: int
+    clusters: bool = False
 
 
 #: (variant, threads of a block, shared memory in bytes) -> blocks that run at once on each
@@ -121,6 +124,60 @@ def divider(divisor: int, bits: int) -> tuple[int, int, int]:
     return divisor, magic, shift
 
 
+#: Elements along a tile's sides, and bytes of shared memory that a block's tiles take at most.
+TILE, TILES_BYTES = 32, 48 << 10
+#: Loops of fewer elements are left alone: caches keep what is read across.
+FEWEST_ACROSS = 16
+
+
+def tile_slots(nest: LoopNest) -> dict[int, tuple[int, int]]:
+    """Operands that may be read through tiles, by number: bytes of an element, where the tile lies.
+
+    Args:
+        nest: any; what reduces has none.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    taken = 0
+    for k, desc in enumerate(nest.loads if nest.strategy == "map" and nest.rank > 1 else ()):
+        size = itemsize(desc.dtype)
+        room = -(-TILE * (TILE + 1) * size // ACCESS) * ACCESS
+        if desc.picked and taken + room <= TILES_BYTES:
+            found[k] = size, taken
+            taken += room
+    return found
+
+
+def tiles_bytes(nest: LoopNest) -> int:
+    """Shared memory of a block that reads through tiles."""
+    *_, (size, offset) = tile_slots(nest).values()
+    return offset + -(-TILE * (TILE + 1) * size // ACCESS) * ACCESS
+
+
+def across(
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[int, int] | None:
+    """The loop along which operands that lie across have their neighbours, and which these are.
+
+    Args:
+        nest: what runs.
+        lengths: of the loops, outermost first.
+        strides: in bytes, for each operand, for each loop.
+
+    Returns:
+        The loop's number and a bit for each such operand; None where there are none, or few
+        elements.
+    """
+    best: tuple[int, int, int] | None = None
+    slots = tile_slots(nest)
+    for loop, length in enumerate(lengths[:-1]):
+        there = [k for k, (size, _) in slots.items() if strides[k][loop] == size]
+        if there and min(length, lengths[-1]) >= FEWEST_ACROSS:
+            weight = sum(slots[k][0] for k in there)
+            if best is None or weight > best[0]:
+                best = weight, loop, sum(1 << k for k in there)
+    return None if best is None else best[1:]
+
+
 def needs_wide(lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
     """Whether the number of elements or some byte offset does not fit 31 bits."""
     count = 1
@@ -167,6 +224,42 @@ def plan(
     blocks = -(-work // (BLOCK * unroll(nest)))
     most = max(1, occupancy.multiprocessors * occupancy.blocks_each) * WAVES
     return LaunchPlan(Variant(wide), min(blocks, most), packed)
+
+
+def plan_tiles(
+    nest: LoopNest,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    found: tuple[int, int],
+    occupancy: Occupancy,
+) -> LaunchPlan:
+    """Lay one loop nest over tiles: the loop along which operands lie becomes the last but one.
+
+    Args:
+        nest: what runs.
+        lengths: of the loops, outermost first; none is 0.
+        strides: in bytes, for each operand, loads before stores, for each loop.
+        found: what `across` gives.
+        occupancy: of the device and the kernel.
+    """
+    loop, mask = found
+    wide = needs_wide(lengths, strides)
+    bits = 64 if wide else 32
+    order = [d for d in range(nest.rank - 1) if d != loop] + [loop, nest.rank - 1]
+    *outer, rows, length = (lengths[d] for d in order)
+    columns, down = -(-length // TILE), -(-rows // TILE)
+    work = columns * down * math.prod(outer)
+    words = [work, length, rows, mask, *divider(columns, bits)]
+    for by in [down, *outer[1:]] if outer else []:
+        words += divider(by, bits)
+    steps = [row[d] for row, kept in zip(strides, _kept_strides(nest), strict=True)
+             for d, keep in zip(order, kept, strict=True) if keep]  # fmt: skip
+    packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
+    most = max(1, occupancy.multiprocessors * occupancy.blocks_each) * WAVES
+    return LaunchPlan(
+        Variant(wide, tiles=True), min(work, most), packed, shared=tiles_bytes(nest),
+        strategy="tiles",
+    )  # fmt: skip
 
 
 def _kept_strides(nest: LoopNest) -> list[list[bool]]:

@@ -198,6 +198,21 @@ INLINE void store(const Lanes<T, N>& x, char* to, bool whole, int left, Offset a
 }
 """)
 
+_add("fill_tile", """
+// A tile of 32 x 32 elements, read along `along`, line after line; a line has a place to spare.
+template <class T, class Offset, class Index>
+INLINE void fill_tile(
+    T* tile, const char* from, Offset along, Offset apart, Index wide, Index deep, bool alone
+) {
+    const unsigned int lane = threadIdx.x % 32;
+    #pragma unroll
+    for (unsigned int line = threadIdx.x / 32; line < 32; line += 8)
+        if (lane < wide && line < deep)
+            tile[line * 33 + lane] =
+                fetch<T>(from + (Offset)lane * along + (Offset)line * apart, alone);
+}
+""")
+
 _add("scatter_lanes", """
 template <class T, int N, class Offset>
 INLINE void scatter_lanes(const Lanes<T, N>& x, char* to, Offset step, int left) {

@@ -15,6 +15,7 @@ class Variant:
         held: vectors of a row that each of its threads holds in registers; 0: none.
         tail: the row has more of them, which shared memory keeps.
         odd: rows that are not of whole vectors, or begin between them.
+        tiles: what lies across is read through tiles in shared memory; maps alone have it.
     """
 
     wide: bool = False
@@ -22,11 +23,12 @@ class Variant:
     held: int = 0
     tail: bool = False
     odd: bool = False
+    tiles: bool = False
 
     @property
     def name(self) -> str:
-        """`narrow` or `wide`, with `held_`, `split_` or, where it is both, `long_` before it."""
-        kind = "held_" if self.held else ""
+        """`narrow` or `wide`, after `held_`, `split_`, `long_` (both) or `tiles_` if it is such."""
+        kind = "held_" if self.held else "tiles_" if self.tiles else ""
         if self.split:
             kind = "long_" if self.held else "split_"
         return kind + ("wide" if self.wide else "narrow")
@@ -45,6 +47,7 @@ class Variant:
             f"-DHELD_ROWS={self.held}",
             f"-DHELD_TAIL={int(self.tail)}",
             f"-DODD_ROWS={int(self.odd)}",
+            f"-DTILES={int(self.tiles)}",
         )
 
     @property
@@ -54,6 +57,7 @@ class Variant:
             ("INDEX_BITS", f"INDEX_BITS == {self.bits}"),
             ("SPLIT_ROWS", f"SPLIT_ROWS == {int(self.split)}"),
             ("HELD_ROWS", "HELD_ROWS > 0" if self.held else "HELD_ROWS == 0"),
+            ("TILES", f"TILES == {int(self.tiles)}"),
         ]
         return " && ".join(f"(!defined({name}) || {test})" for name, test in asked)
 

@@ -31,12 +31,14 @@ def enqueue(work: Callable[[], None]) -> None:
 class Pool:
     """Memory as CuPy's pool gives it: what was given back goes out again at once, the last first.
 
-    New memory, and memory that comes again, is full of NaN.
+    New memory, and memory that comes again, is full of NaN; so is what lies behind a piece, and is
+    found so when the piece comes back, unless something has written there.
     """
 
     def __init__(self) -> None:
         self.free: dict[int, list[Any]] = {}
         self.taken = 0
+        self.written_beyond = 0
 
     def take(self, size_bytes: int) -> Any:
         """Memory as an array of bytes; it comes back when nothing refers to it any more."""
@@ -46,7 +48,7 @@ class Pool:
         settle()  # what is under way may still use it
         raw[:] = 0xFF
         self.taken += 1
-        return np.asarray(_Lent(self, raw))
+        return np.asarray(_Lent(self, raw, size_bytes))
 
 
 def _aligned(size: int) -> Any:
@@ -59,12 +61,13 @@ def _aligned(size: int) -> Any:
 class _Lent:
     """Memory of the pool that is in use."""
 
-    def __init__(self, pool: Pool, raw: Any) -> None:
-        self._pool, self._raw = pool, raw
+    def __init__(self, pool: Pool, raw: Any, size_bytes: int) -> None:
+        self._pool, self._raw, self._size_bytes = pool, raw, size_bytes
         self.__array_interface__ = raw.__array_interface__
 
     def __del__(self) -> None:
         if self._pool is not None:
+            self._pool.written_beyond += bool((self._raw[self._size_bytes :] != 0xFF).any())
             self._pool.free.setdefault(len(self._raw), []).append(self._raw)
 
 

@@ -104,7 +104,7 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
     said = dict(option[2:].split("=") for option in options if option.startswith("-D"))
     variant = Variant(said["INDEX_BITS"] == "64", said["SPLIT_ROWS"] == "1",
                       int(said["HELD_ROWS"]), said["HELD_TAIL"] == "1",
-                      said["ODD_ROWS"] == "1")  # fmt: skip
+                      said["ODD_ROWS"] == "1", said["TILES"] == "1")  # fmt: skip
     try:
         program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
     except CompileError as error:
@@ -482,7 +482,9 @@ def for_a_file() -> Any:
     def cupy() -> Iterator[Any]:
         if reason := reason_to_skip():
             pytest.skip(reason)
+        before = pool.written_beyond
         with installed() as double:
             yield double
+        assert pool.written_beyond == before, "something was written beyond an array's end"
 
     return cupy

@@ -29,11 +29,12 @@ FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno
          "-fsanitize=alignment")  # fmt: skip
 
 _ENTRY = re.compile(
-    r"^(\w+_\d+_((?:split_|held_|long_)?(?:narrow|wide)))\(const __grid_constant__ (\w+) a\)",
+    r"^(\w+_\d+_((?:split_|held_|long_|tiles_)?(?:narrow|wide)))"
+    r"\(const __grid_constant__ (\w+) a\)",
     re.MULTILINE,
 )
 #: What a kernel calls whose threads wait for each other.
-_TOGETHER = re.compile(r"\b(?:combine_(?:row|column)|comes_last)\(")
+_TOGETHER = re.compile(r"\b(?:combine_(?:row|column)|comes_last|fill_tile)\(")
 
 
 #: Count races in shared memory: see host_races.h.
@@ -46,6 +47,8 @@ FAULTS = {
     2: "cudaErrorIllegalAddress: shared memory beyond what the launch asked for",
     3: "a barrier that not all threads of a block reach",
     4: "cudaErrorInvalidConfiguration: too many threads",
+    5: "cudaErrorInvalidClusterSize: a grid of blocks that are no whole clusters",
+    6: "shared memory of a block of the cluster that has ended",
 }
 
 

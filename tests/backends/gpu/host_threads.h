@@ -6,6 +6,8 @@
 
 enum { RESIDENT = 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
 enum { UNTOUCHED = 0xa5 };
+// What the host does for itself is no access of a kernel: host_races.h does not look at it.
+#define PLAIN __attribute__((no_sanitize("thread")))
 
 struct Thread {
     ucontext_t first;
@@ -24,13 +26,13 @@ struct Block {
 };
 static Block blocks[RESIDENT];
 static jmp_buf scheduler;
-static unsigned int running, at_block, progress, chance = 1;
+static unsigned int running, at_block, progress, idle, chance = 1, launches;
 static char* memory;  // shared memory of each resident block, then its threads' stacks
 
 // Shared memory; what a launch has not asked for is looked at when the block has ended.
 #define pool ((uint4*)(memory + at_block * (unsigned long)POOL_BYTES))
 
-static void take_turns() {
+PLAIN static void take_turns() {
     Thread& thread = blocks[at_block].threads[running];
     if (_setjmp(thread.here) == 0) _longjmp(scheduler, 1);
     threadIdx.x = running;
@@ -38,7 +40,7 @@ static void take_turns() {
 }
 
 // Wait until `count` threads have come.
-static void meet(Meeting& meeting, unsigned int count) {
+PLAIN static void meet(Meeting& meeting, unsigned int count) {
     const unsigned int round = meeting.round;
     ++progress;
     if (++meeting.arrived == count) {
@@ -50,9 +52,9 @@ static void meet(Meeting& meeting, unsigned int count) {
     ++progress;
 }
 
-static inline void __syncthreads() { meet(blocks[at_block].meeting, blockDim.x); }
+PLAIN static inline void __syncthreads() { meet(blocks[at_block].meeting, blockDim.x); }
 
-static inline int __syncthreads_or(int mine) {
+PLAIN static inline int __syncthreads_or(int mine) {
     Block& block = blocks[at_block];
     if (mine) block.any = true;
     meet(block.meeting, blockDim.x);
@@ -62,18 +64,36 @@ static inline int __syncthreads_or(int mine) {
     return any;
 }
 
+#if CLUSTER > 1
+// Blocks of a cluster wait for each other, and read each other's shared memory.
+static Meeting clusters[RESIDENT];
+
+PLAIN static void cluster_meet() {
+    meet(clusters[blocks[at_block].number / CLUSTER % RESIDENT], blockDim.x * CLUSTER);
+}
+PLAIN static unsigned int cluster_word(const unsigned int* mine, unsigned int block) {
+    const unsigned long place = (const char*)mine - (const char*)pool;
+    const unsigned int wanted = blocks[at_block].number / CLUSTER * CLUSTER + block;
+    for (unsigned int k = 0; k < RESIDENT; ++k)
+        if (blocks[k].active && blocks[k].number == wanted)
+            return *(const unsigned int*)(memory + k * (unsigned long)POOL_BYTES + place);
+    fault = CLUSTER_ENDED;
+    return 0;
+}
+#endif
+
 // Threads of the host see what others have written; only barriers and counters let blocks meet.
-static inline void __threadfence() {
+PLAIN static inline void __threadfence() {
     ++progress;
     take_turns();
 }
-static inline unsigned int atomicInc(unsigned int* at, unsigned int most) {
+PLAIN static inline unsigned int atomicInc(unsigned int* at, unsigned int most) {
     const unsigned int before = *at;
     *at = before >= most ? 0 : before + 1;
     return before;
 }
 
-static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int value, int distance) {
+PLAIN static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int value, int distance) {
     const unsigned int me = threadIdx.x;
     Block& block = blocks[at_block];
     if (mask != 0xffffffffu || blockDim.x % 32 != 0) __builtin_trap();
@@ -84,11 +104,32 @@ static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int value
     return other;
 }
 
+// Copies are made when the thread waits for them, no sooner.
+enum { MOST_COPIES = 64 };
+struct Copy { void* to; const void* from; unsigned int size; };
+static Copy copies[RESIDENT][MOST_THREADS][MOST_COPIES];
+static unsigned int copy_counts[RESIDENT][MOST_THREADS];
+
+template <class Word> PLAIN static void copy_later(Word* to, const Word* from) {
+    if ((unsigned long)from % sizeof(Word) != 0) misaligned();
+    unsigned int& count = copy_counts[at_block][running];
+    if (count == MOST_COPIES) __builtin_trap();
+    copies[at_block][running][count++] = {to, from, sizeof(Word)};
+}
+PLAIN static void copies_wait() {
+    unsigned int& count = copy_counts[at_block][running];
+    for (unsigned int k = 0; k < count; ++k) {
+        const Copy& copy = copies[at_block][running][k];
+        __builtin_memcpy(copy.to, copy.from, copy.size);
+    }
+    count = 0;
+}
+
 typedef void (*Kernel)(const void*);
 static Kernel current_kernel;
 static const void* current_arguments;
 
-static void thread_main() {
+PLAIN static void thread_main() {
     threadIdx.x = running;
     blockIdx.x = blocks[at_block].number;
     current_kernel(current_arguments);
@@ -98,13 +139,13 @@ static void thread_main() {
     _longjmp(scheduler, 1);
 }
 
-static unsigned int random_below(unsigned int count) {
+PLAIN static unsigned int random_below(unsigned int count) {
     chance = chance * 1664525u + 1013904223u;
     return (unsigned int)(((unsigned long long)chance * count) >> 32);
 }
 
 // One thread runs until it waits, or ends.
-static __attribute__((noinline)) void resume() {
+PLAIN static __attribute__((noinline)) void resume() {
     Thread& thread = blocks[at_block].threads[running];
     if (_setjmp(scheduler) != 0) return;
     if (thread.state == 1) _longjmp(thread.here, 1);
@@ -119,7 +160,7 @@ static __attribute__((noinline)) void resume() {
 }
 
 // Every thread of the block takes a turn, beginning anywhere, forwards or backwards.
-static void take_round() {
+PLAIN static void take_round() {
     const unsigned int first = random_below(blockDim.x), before = progress;
     const bool back = random_below(2);
     for (unsigned int turn = 0; turn < blockDim.x; ++turn) {
@@ -127,10 +168,11 @@ static void take_round() {
         running = (first + moved) % blockDim.x;
         if (blocks[at_block].threads[running].state != 2) resume();
     }
-    if (progress == before) fault = BARRIER_MISSED;  // a barrier that not all threads reach
+    idle = progress == before ? idle + 1 : 0;
+    if (idle > (CLUSTER > 1 ? 1000 : 0)) fault = BARRIER_MISSED;  // a barrier that not all threads reach
 }
 
-static void begin_block(unsigned int number) {
+PLAIN static void begin_block(unsigned int number) {
     Block& block = blocks[at_block];
     block.number = number;
     block.done = 0;
@@ -138,11 +180,14 @@ static void begin_block(unsigned int number) {
     block.any = false;
     block.meeting.arrived = 0;
     for (unsigned int w = 0; w < MOST_THREADS / 32; ++w) block.warps[w].arrived = 0;
-    for (unsigned int t = 0; t < blockDim.x; ++t) block.threads[t].state = 0;
+    for (unsigned int t = 0; t < blockDim.x; ++t) {
+        block.threads[t].state = 0;
+        copy_counts[at_block][t] = 0;
+    }
     __builtin_memset(pool, UNTOUCHED, POOL_BYTES);
 }
 
-static void end_block(unsigned int shared) {
+PLAIN static void end_block(unsigned int shared) {
     blocks[at_block].active = false;
     const char* rest = (const char*)pool + shared;
     const unsigned long size = POOL_BYTES - shared;
@@ -150,11 +195,14 @@ static void end_block(unsigned int shared) {
         fault = BEYOND_SHARED;
 }
 
-static int run_grid(
+PLAIN static int run_grid(
     Kernel kernel, unsigned int grid, unsigned int block, unsigned int shared,
     const void* arguments, char* given
 ) {
     fault = block > MOST_THREADS ? TOO_MANY_THREADS : shared > POOL_BYTES ? BEYOND_SHARED : 0;
+    if (grid % CLUSTER != 0) fault = CLUSTER_CUT;
+    idle = 0;
+    ++launches;
     current_kernel = kernel;
     current_arguments = arguments;
     memory = given;

@@ -85,5 +85,11 @@ PROGRAMS: dict[str, Program] = {
     "places-backwards": (lambda x: (x[:, ::2] + np.arange(x.shape[1])[::-2]).T, (_TABLE,)),
     "places-checked": (lambda x: 2 ** (x.shape[0] - 1 - np.arange(x.shape[0])) + x,
                        (numbers(45, dtype="int64"),)),
+    "tiles": (lambda x, y, z: x + y.T * z[:, ::2] - np.exp(z[0, 0]), (
+        numbers(70, 45), numbers(45, 70), numbers(70, 90, dtype="float64"))),
+    "tiles-of-batches": (lambda x, y: (x + y.transpose(3, 0, 1, 2), y.transpose(3, 0, 1, 2) > x), (
+        numbers(33, 2, 3, 20), numbers(2, 3, 20, 33))),
+    "tiles-of-halves": (lambda x, y: np.tanh(x * y.T), tuple(
+        numbers(33, 33, dtype="float16", seed=k) for k in (1, 2))),
     "nothing-read": (lambda x: np.zeros_like(x) + 3, (_LONG,)),
 }  # fmt: skip

@@ -51,7 +51,7 @@ def _joined(texts: Sequence[str]) -> str:
     """Programs in one unit: namespaces keep their helpers apart."""
     wrapped = []
     for place, text in enumerate(texts):
-        bare = re.sub(r"^(#define|typedef|extern __shared__) .*$", "", text, flags=re.MULTILINE)
+        bare = re.sub(r"(?m)^(#define INLINE|typedef|extern __shared__) .*$", "", text)
         wrapped.append(f"namespace program{place} {{\n{bare}\n}}")
     head = (
         "#define INLINE static __device__ __forceinline__\ntypedef unsigned long long word;\n"

@@ -14,6 +14,7 @@ import pytest
 import fuser
 from fuser.backends.gpu import device, nvrtc
 from fuser.backends.gpu.device import CudaDevice
+from fuser.backends.gpu.emit_map import Map
 from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.geometry import Resources
 from tests.backends.gpu import fake_arrays, fake_cupy
@@ -36,6 +37,17 @@ def _rows(cupy: Any) -> None:
         cupy.asarray(rows)
     )
     np.testing.assert_allclose(found.get(), rows / rows.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def _short(cupy: Any) -> None:
+    """An array that ends within a vector."""
+    before = fake_arrays.pool.written_beyond
+    found = fuser.fuse(lambda x: np.where(x > 0, x, 1), fallback="error")(
+        cupy.asarray(numbers(5))
+    )
+    found.get()
+    del found
+    assert fake_arrays.pool.written_beyond == before
 
 
 def _wide(cupy: Any) -> None:
@@ -99,6 +111,11 @@ FAULTS: dict[str, tuple[Patch, Callable[[Any], None], str]] = {
         _wide,
         "INVALID_VALUE",
     ),
+    "a vector is written where an array has ended": (
+        lambda patch: patch.setattr(Map, "whole", lambda *_: "true"),
+        _short,
+        "",
+    ),
     "words are moved from between words": (
         lambda patch: patch.setattr(Reduction, "whole", lambda *_: "true"),
         _rows,
@@ -130,6 +147,7 @@ def test_a_fault_is_found(cupy: Any, name: str) -> None:
         broken(patch)
         with pytest.raises(Exception if said else AssertionError, match=said or None):
             judge(cupy)
+    fake_arrays.pool.written_beyond = 0
     fake_arrays.under_way.clear()
     fake_arrays.state.update(capturing=False, strict=False)
     fake_cupy._forget()

@@ -71,6 +71,7 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int | None, set[str]
     "gather": (lambda x, k: x[k] * 2, (X, np.array([3, 0, -1])), 1, set()),
     "nested axes": (lambda x: (x.reshape(4, 10, 30) * 2).sum(axis=(0, 2)), (X,), 1, set()),
     "row tiles": (lambda x: x.var(-1).mean(), (X,), 2, set()),
+    "transpose": (lambda x: x[:30] + x[:30].T, (X,), 1, set()),
     "scan": (lambda x: np.cumsum(x * 2, axis=0) + 1, (X,), 2, {"unsupported-argument"}),
     "scatter": (_counted_places, (X,), 2, {"unsupported-argument"}),
     "element loop": (_elements, (X[:12, :9].copy(),), 11 * 9, set()),

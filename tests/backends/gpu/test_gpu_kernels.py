@@ -22,7 +22,12 @@ def test_enough_is_under_way() -> None:
         assert each["stack"] <= 64, each
         assert 16 <= each["registers"] <= 128
     assert {"map", "lanes", "block", "split", "long"} == {each["strategy"] for each in found}
-    written = gpu_kernels.table(found)
+    across = list(gpu_kernels.transposes())
+    for plain, tiles in zip(across[::2], across[1::2], strict=True):
+        assert tiles["instructions"] <= 2 * plain["instructions"]
+        assert tiles["asked"] == tiles["moved"] < plain["asked"]
+        assert plain["stack"] == tiles["stack"] == 0
+    written = gpu_kernels.table(found) + gpu_kernels.across_table(across)
     committed = Path(gpu_kernels.ROOT, "docs", "gpu_kernels.md").read_text()
     assert written.partition("| workload")[0] == committed.partition("| workload")[0]
     assert written.count("\n") == committed.count("\n")

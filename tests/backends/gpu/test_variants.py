@@ -21,14 +21,19 @@ def test_names_tell_variants_apart() -> None:
     text = emit(reducing, "total")
     assert re.findall(r"^total_0_(\w+)\(const", text, re.MULTILINE) == names
     assert len(variants_of(nests_of(lambda x: x + 1, np.ones(8))[0])) == 2
+    across = nests_of(lambda x, y: x + y.T, np.ones((4, 5)), np.ones((5, 4)))[0]
+    assert [each.name for each in variants_of(across)] == [
+        kind + width for kind in ("", "tiles_") for width in ("narrow", "wide")
+    ]
 
 
 def test_a_compilation_makes_one() -> None:
     """Each macro is tested by the text of every entry."""
-    zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0", "-DODD_ROWS=0")
+    rest = ("-DTILES=0",)
+    zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0", "-DODD_ROWS=0", *rest)
     assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0", *zeros)
     split = Variant(wide=True, split=True)
     assert split.defines == ("-DINDEX_BITS=64", "-DSPLIT_ROWS=1", *zeros)
     held = Variant(held=4, tail=True, odd=True)
-    assert held.defines[2:] == ("-DHELD_ROWS=4", "-DHELD_TAIL=1", "-DODD_ROWS=1")
+    assert held.defines[2:] == ("-DHELD_ROWS=4", "-DHELD_TAIL=1", "-DODD_ROWS=1", *rest)
     assert "INDEX_BITS == 64" in Variant(wide=True).condition
