@@ -497,7 +497,9 @@ class Reduction(Section):
         if not lines:
             return []
         who = "mine == 0" if self.column else "lane == 0"
-        finished = self.plan.states[self.plan.last].parts  # by the block that came last
-        one = "" if finished else " && (!SPLIT || part == 0)"
-        once = f"if (active && {who}{one}) {{"
+        once = f"if (active && {who}{self._alone(bool(self.plan.states[self.plan.last].parts))}) {{"
         return [once, *(f"    {line}" for line in lines), "}"]
+
+    def _alone(self, finished: bool) -> str:
+        """Which block writes what is one for a row: the one that came last, if it finishes it."""
+        return "" if finished else " && (!SPLIT || part == 0)"

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from fuser.backends.gpu.nvrtc import flags
-from fuser.backends.gpu.variants import NARROW
+from fuser.backends.gpu.variants import NARROW, Variant
 
 
 @cache
@@ -36,15 +36,18 @@ def machine_code(path: str, text: str, options: tuple[str, ...]) -> tuple[bytes,
     return _compiled(path, text, options, "CUBIN")
 
 
-def assembly_text(path: str, text: str, capability: str = "90") -> str:
-    """A unit as PTX, with the flags and the variant that most calls run.
+def assembly_text(
+    path: str, text: str, capability: str = "90", variant: Variant = NARROW
+) -> str:
+    """A unit as PTX, with the flags of a variant, by default that which most calls run.
 
     Args:
         path: of the library.
         text: CUDA C++.
         capability: of the virtual machine.
+        variant: what to compile.
     """
-    options = (*flags(NARROW), f"--gpu-architecture=compute_{capability}")
+    options = (*flags(variant), f"--gpu-architecture=compute_{capability}")
     code, log = _compiled(path, text, options, "PTX")
     assert code, log
     return code.rstrip(b"\0").decode()
