@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fuser.backends.gpu import backend
+from fuser.ir import opaque_calls
 from tests.backends.gpu import fake_cupy
 
 #: path below `cupy` -> its parameters, where CuPy's documentation of it begins with them
@@ -105,6 +106,9 @@ def test_cupy_has_what_is_used() -> None:
         _same(path, reduce(getattr, path.split("."), cupy), wanted)
     for name, wanted in _OF_MEMORY.items():
         _same(name, getattr(cupy.cuda.MemoryPointer, name), wanted)
+    for name, drawing in opaque_calls.DRAWN.items():  # the same arguments, whoever draws
+        assert getattr(cupy.random, name).__module__.startswith("cupy.random")
+        assert hasattr(cupy.random.RandomState, drawing)
     assert cupy.exp.name == "cupy_exp"
     assert type(cupy.exp).__module__ == "cupy._core._kernel"
 
