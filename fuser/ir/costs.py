@@ -22,6 +22,9 @@ DIVISION = 167
 #: quotients are hidden. Four exponentials of one value that are computed twice take 1.3 times as
 #: long as stored ones; with 10 and with 40 they are stored.
 PLANNED = 10
+#: What planning counts an element at a computed place as: 1.5 to 4 ns, the less the smaller what it
+#: is read from. Differences of two of them, which two scatters need, are stored.
+GATHER = 30
 
 
 def time_of(row: Op, floating: bool = True) -> int:

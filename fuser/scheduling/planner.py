@@ -316,6 +316,7 @@ class _Planner:
     def costly_again(self) -> dict[int, str]:
         """Costly values that several units compute: each is better stored once."""
         heavy = sum(1 << self.place[id(n)] for n in self.graph.nodes if n.op.heavy)
+        gathers = sum(1 << self.place[id(n)] for n in self.graph.nodes if n.op.gathers)
         nodes = self.graph.nodes
         found: dict[int, str] = {}
         seen = done = 0
@@ -325,7 +326,9 @@ class _Planner:
             for node in map(through_views, edge):
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
                 again = computes(node) and seen >> self.place[id(node)] & 1
-                weight = costs.planned_sum(covers, heavy)
+                weight = costs.planned_sum(covers, heavy) + costs.GATHER * (
+                    covers & gathers
+                ).bit_count()
                 costly = weight > inlining.REALISE_WEIGHT or (
                     reads.bit_count() > inlining.REALISE_READS
                     and sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))

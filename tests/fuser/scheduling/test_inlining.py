@@ -86,6 +86,29 @@ def test_what_is_computed_of_a_reduction_is_stored_in_its_place() -> None:
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+def test_elements_at_computed_places_that_two_scatters_need_are_stored() -> None:
+    """Two of them; one alone is read again."""
+
+    def springs(x: Any, i: Any, j: Any) -> Any:
+        force, pull = np.zeros_like(x), x[i] - x[j]
+        np.add.at(force, i, pull)
+        np.subtract.at(force, j, pull)
+        return force
+
+    def copies(x: Any, i: Any, j: Any) -> Any:
+        force, pull = np.zeros_like(x), x[i] * 2
+        np.add.at(force, i, pull)
+        np.subtract.at(force, j, pull)
+        return force
+
+    rng = np.random.default_rng(2)
+    x, i, j = rng.standard_normal(50), *rng.integers(0, 50, (2, 300))
+    for function, stored in ((springs, True), (copies, False)):
+        fused = fuser.fuse(function, fallback="error")
+        assert fused(x, i, j).tobytes() == function(x, i, j).tobytes()
+        assert ("costly and needed by several" in str(fused.explain(x, i, j))) is stored
+
+
 def test_views_are_limited() -> None:
     """A long chain of stencils is not computed again without bound, whatever its length."""
     def chain(v: Any) -> Any:
