@@ -39,6 +39,7 @@ from fuser.element_loops.code import (
     everything,
     has_loops,
     may_end_in,
+    parts_of,
 )
 from fuser.element_loops.facts import ZERO, Facts, State, Sum, Terms
 from fuser.element_loops.kinds import GIVEN, limits
@@ -861,12 +862,17 @@ class _Whole:
             if self._holds(test, holds):
                 return self._sum(way)
         before, found = self._now, []
+        slots = [part.slot for part in parts_of(one) if isinstance(part, Get)]
+        asked = one, tuple(before.values.get(slot) for slot in slots)
+        if asked in before.chosen:  # many indices of a statement are one
+            return before.chosen[asked]
         for holds, way in ((True, then), (False, other)):
             self.state = before.copy()
             self._assume(test, holds)
             found.append((self._sum(way), self.state))
         self.state = before
-        return self.terms.between(found, before)
+        made = before.chosen[asked] = self.terms.between(found, before)
+        return made
 
     # -- conditions -----------------------------------------------------------------------------
 

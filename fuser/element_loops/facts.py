@@ -70,9 +70,10 @@ class State:
         facts: sums that are not negative.
         truths: of variables that are true or false, facts of either case; None where it is none.
         proved: what has been asked of these facts, see `Terms.follows`; None before it is.
+        chosen: what one of two is, of which facts do not tell which, with what its variables hold.
     """
 
-    __slots__ = ("_by_term", "facts", "proved", "truths", "values")
+    __slots__ = ("_by_term", "chosen", "facts", "proved", "truths", "values")
 
     def __init__(
         self, values: dict[str, Sum], facts: Facts,
@@ -82,11 +83,12 @@ class State:
         self.values, self.facts, self.truths = values, facts, truths
         self._by_term: dict[int, list[tuple[Sum, int]]] | None = None
         self.proved: Proved | None = None
+        self.chosen: dict[tuple[Expression, tuple[Sum | None, ...]], Sum] = {}
 
     def copy(self) -> State:
         """The same, on its own."""
         made = State(dict(self.values), self.facts, dict(self.truths))
-        made._by_term, made.proved = self._by_term, self.proved
+        made._by_term, made.proved, made.chosen = self._by_term, self.proved, dict(self.chosen)
         return made
 
     def learn(self, facts: Iterable[Sum]) -> None:
