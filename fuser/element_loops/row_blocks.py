@@ -243,26 +243,21 @@ class _Columns:
             test = both(test, Operation("less_equal", "bool", (size, _MOST)))
         body = self._without_scratch(elsewhere)
         start, stop = self._bounds[0][-1]
-        count = Operation("subtract", "int64", (stop, start))
-        left = Operation("remainder", "int64", (count, Constant("int64", ROWS)))
-        end = Operation("subtract", "int64", (stop, left))
-        ways: tuple[Statement, ...] = (
-            self._block(start, end, ROWS, body), self._block(end, stop, 1, body)
-        )  # fmt: skip
+        ways: tuple[Statement, ...] = (self._blocks(start, stop, body),)
         for level, (start, stop) in zip(self._first[:-1], self._bounds[0], strict=False):
             ways = (For(level.slot, start, stop, 1, ways, True),)
         return If(test, ways, (self.loop,))
 
-    def _block(
-        self, start: Expression, stop: Expression, size: int, body: tuple[Statement, ...]
+    def _blocks(
+        self, start: Expression, stop: Expression, body: tuple[Statement, ...]
     ) -> For:
-        """A loop over blocks of so many rows, in which a loop over columns stands."""
+        """A loop over blocks of rows, in which a loop over columns stands."""
         slot = self._first[-1].slot
         first = Get(f"rows of {slot}", "int64")
-        last = Operation("exact_add", "int64", (first, Constant("int64", size)))
-        rows = For(slot, first, last, 1, body, True)
+        last = Operation("exact_add", "int64", (first, Constant("int64", ROWS)))
+        rows = For(slot, first, Operation("minimum", "int64", (last, stop)), 1, body, True)
         columns = changed(self.loop, body=(*self._head, rows), short=True)
-        return For(first.slot, start, stop, size, (columns,), True)
+        return For(first.slot, start, stop, ROWS, (columns,), True)
 
     def _without_scratch(self, elsewhere: Counter[int]) -> tuple[Statement, ...]:
         """The statements for one row, in which scratch memory that is theirs alone is variables."""

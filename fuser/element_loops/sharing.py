@@ -35,6 +35,8 @@ from fuser.element_loops.code import (
 
 #: Iterations that are too few to share, where their number is written down.
 _FEW = 16
+#: Loops within others that are shared at most: each is a function of its own, to be compiled.
+_INSIDE = 4
 #: Operations that give no number twice where one operand stays the same.
 _MOVES = frozenset("add subtract exact_add exact_subtract".split())
 
@@ -58,6 +60,7 @@ class _Sharing:
 
     def __init__(self, code: Code, is_plain: Callable[[int], bool]) -> None:
         self._code, self._is_plain = code, is_plain
+        self._inside = 0
 
     def statements(
         self, body: tuple[Statement, ...], after: frozenset[str], within: bool
@@ -86,7 +89,7 @@ class _Sharing:
         """Whether threads may share a loop that is worth it."""
         if not isinstance(loop.step, int) or loop.step < 1:
             return False
-        if within and not has_loops(loop.body):
+        if within and (self._inside == _INSIDE or not has_loops(loop.body)):
             return False
         if isinstance(loop.start, Constant) and isinstance(loop.stop, Constant):
             if loop.stop.value - loop.start.value <= _FEW:
@@ -97,7 +100,9 @@ class _Sharing:
         flow.statements(loop.body, {loop.slot})
         if flow.leaves or flow.read & sets or later & {*sets, loop.slot}:
             return False
-        return _Places(loop, whole, sets).are_own(self._code, self._is_plain)
+        own = _Places(loop, whole, sets).are_own(self._code, self._is_plain)
+        self._inside += own and within
+        return own
 
 
 class _Places:
@@ -106,11 +111,14 @@ class _Places:
     def __init__(self, loop: For, whole: list[Statement], sets: set[str]) -> None:
         self._index, self._whole, self._sets = Get(loop.slot, "int64"), whole, sets
         self._told: dict[str, Expression] = {}
+        assert isinstance(loop.step, int)
+        beyond = Operation("exact_add", "int64", (self._index, Constant("int64", loop.step)))
         for each in whole:  # loops that go over what one iteration skips
             if isinstance(each, For) and each.step == 1 and each.start == self._index:
-                if each.stop == Operation("exact_add", "int64", (
-                    self._index, Constant("int64", loop.step)
-                )):  # fmt: skip
+                stop = each.stop
+                if isinstance(stop, Operation) and stop.name == "minimum":
+                    stop = stop.args[0]
+                if stop == beyond:
                     self._told[each.slot] = self._index
         many = [each.slot for each in whole if isinstance(each, (Set, For))]
         for each in whole:
