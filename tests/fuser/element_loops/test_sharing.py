@@ -79,8 +79,8 @@ def test_iterations_that_depend_on_each_other(name: str) -> None:
 
 def test_loops_within_others() -> None:
     """A few of them are shared: each is compiled as a function of its own."""
-    rows = "    for i in range(a.shape[0]):\n        for j in range(a.shape[1]):\n" \
-        "            a[i, j] += x[j]\n    x[0] += a[0, 0]\n"  # fmt: skip
+    inner = "for j in range(a.shape[1]):\n            a[i, j] += x[j]\n    x[0] += a[0, 0]\n"
+    rows = "    " + _I.replace("    ", "        ") + inner
     assert [_count("for t in range(n):\n" + times * rows) for times in (3, 4, 9)] == [3, 4, 4]
 
 
