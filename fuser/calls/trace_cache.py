@@ -22,6 +22,7 @@ from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.known_errors import KnownErrors
 from fuser.capture.purity import trace_purely
+from fuser.capture.read_names import by_class
 from fuser.executor import CannotRun
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program
@@ -166,7 +167,7 @@ def specialised(
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
-    held = [*names, *around.further, *around.held, *around.read]
+    held = by_class([*names, *around.further, *around.held, *around.read])
     specialisation = specialise(trace, spec, held, constants)
     specialisation.by_contents = bool(around.held)
     specialisation.given_back = given_back(trace, leaves)

@@ -7,6 +7,7 @@ the next call.
 from __future__ import annotations
 
 import abc
+import builtins
 import dis
 import functools
 import gc
@@ -32,7 +33,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import LAZY, STABLE, WAITING, root
+from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
@@ -44,6 +45,13 @@ ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 #: Methods that run where a class is called, or inherited from.
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
+#: Methods without which Python does something of its own.
+_BY_DEFAULT = frozenset((
+    "__getattribute__ __getattr__ __setattr__ __delattr__ __get__ __set__ __bool__ __len__ __eq__ "
+    "__ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __str__ __repr__ __format__ "
+    "__instancecheck__ __subclasscheck__ __array_ufunc__ __iadd__ __isub__ __imul__ __imatmul__ "
+    "__itruediv__ __ifloordiv__ __imod__ __ipow__ __ilshift__ __irshift__ __iand__ __ixor__ __ior__"
+).split())
 #: Methods that no operator calls.
 _MAKERS = _CONSTRUCTORS | frozenset(
     "__del__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
@@ -163,15 +171,15 @@ class Kinds:
 
 
 class Keys:
-    """Which names a namespace has, in order."""
+    """Which names a namespace has, in order; or which of some names, in none."""
 
-    def __init__(self, space: Any) -> None:
+    def __init__(self, space: Any, some: frozenset[str] | None = None) -> None:
         """Look at `space`."""
-        self.space = space
+        self.space, self.some = space, some
 
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
-        return list(self.space)
+        return list(self.space) if self.some is None else self.some.intersection(self.space)
 
 
 class _Registered:
@@ -210,6 +218,17 @@ class Threshold:
         if logger.disabled:
             return sys.maxsize
         return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
+
+
+def is_put_in(value: Any) -> bool:
+    """Whether what a known module holds is none of its own, nor of Python's: it is a user's."""
+    if type(value) is FunctionType:
+        place = root(value.__globals__)
+    elif is_a(value, type):
+        place = root(module_of(value))
+    else:
+        place = root(attribute(value, "__module__") or module_of(type(value)))
+    return place not in STABLE and place not in sys.stdlib_module_names
 
 
 def has_elements(value: Any) -> bool:
@@ -338,6 +357,8 @@ class _Collector:
         self._seen: set[int] = set()
         self.objects: list[Any] = []
         self.functions: list[FunctionType] = []
+        self._known: dict[int, ModuleType] = {id(builtins): builtins}
+        """Modules of packages that do not change, unless somebody puts in something else."""
         self._guarded: set[tuple[int, str]] = set()
         self._fused: dict[int, set[str]] = {}
         """Names of fused functions."""
@@ -428,10 +449,12 @@ class _Collector:
     def settle(self) -> None:
         """Look at objects again until the methods found there name nothing new."""
         before = -1
-        while before != len(self.names) + len(self.objects):
-            before = len(self.names) + len(self.objects)
+        while before != len(self.names) + len(self.objects) + len(self._known):
+            before = len(self.names) + len(self.objects) + len(self._known)
             for thing in list(self.objects):
                 self.attributes(thing)
+            for module in list(self._known.values()):
+                self._put_in(module)
             if "random" in self.names and not self.names.isdisjoint(_OF_GENERATORS):
                 raise Unsupported(
                     "impure", "random", "it reads the state of a random generator", ""
@@ -441,6 +464,16 @@ class _Collector:
                     self.value(vars(function), name, vars(function)[name])
                 for name in sorted(self.names & _OF_DEFINITIONS):
                     self.value(Slots(function), name, getattr(function, name), function)
+
+    def _put_in(self, module: ModuleType) -> None:
+        """Look at what somebody has put into a module that does not change by itself."""
+        space = vars(module)
+        for name in self.names & space.keys():
+            found = space[name]
+            if type(found) is ModuleType and root(found.__name__) in STABLE:
+                self._known[id(found)] = found
+            elif is_put_in(found):
+                self.value(space, name, found)
 
     def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
         """Guard one name; `owner` stands for a scope that is made anew at each look."""
@@ -453,7 +486,9 @@ class _Collector:
         if is_a(value, ModuleType):
             if root(value.__name__) not in STABLE:
                 self.objects.append(value)
-            elif value.__name__.startswith("numpy.random"):
+            elif root(value.__name__) not in ALIKE:
+                self._known[id(value)] = value
+            if value.__name__.startswith("numpy.random"):
                 self.names.add("random")
             return
         holder = owner if is_a(owner, type) else None
@@ -580,8 +615,11 @@ class _Collector:
             n for n, part in members.items()
             if _operator(part, n) or n in spelled or (n in made and is_a(part, _WITH_CODE))
         }  # fmt: skip
-        for name in sorted(names - set(own or ())):
+        for name in sorted(names):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
+            if own is not None and name in own:
+                self._beside(kind, name, holder)
+                continue
             if holder is None and own is not None and type_has(thing, "__getattr__"):
                 self._absent(own, name, own)  # where it is, no method is asked for it
             asked = type_has(thing, name) or type_has(thing, "__getattr__")
@@ -591,24 +629,51 @@ class _Collector:
             if holder is None and name in self.doubted:
                 if own is not None:
                     self._absent(own, name, own)
-                for cls in kind.__mro__[:-1]:
-                    if root(module_of(cls)) not in STABLE:
-                        self._absent(vars(cls), name, cls)
+                self._nowhere(kind, name)
+            if holder is not None and kind is thing:
+                self._nowhere(type(kind), name)  # what hides what the class has
             if holder is None or root(module_of(holder)) in STABLE:
                 continue
             if "super" in self.names:
                 for cls in kind.__mro__[kind.__mro__.index(holder) + 1 : -1]:
                     if name in vars(cls):
                         self.value(vars(cls), name, vars(cls)[name], cls)
-            found = vars(holder)[name]
-            if is_a(found, MemberDescriptorType) and kind is not thing:
-                self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
-                continue
-            self.value(vars(holder), name, found, holder)
             if own is not None:
                 self._absent(own, name, own)
-            for cls in kind.__mro__[: kind.__mro__.index(holder)]:
-                self._absent(vars(cls), name, cls)
+            if is_a(vars(holder)[name], MemberDescriptorType) and kind is not thing:
+                self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
+            else:
+                self._by_class(kind, name, holder)
+
+    def _beside(self, kind: type, name: str, holder: type | None) -> None:
+        """Guard what the class of an object has by a name that the object has itself.
+
+        Methods that operators call are looked up in classes alone, and where a property has the
+        name, the class is asked first.
+        """
+        if holder is None:
+            self._nowhere(kind, name)
+        elif root(module_of(holder)) not in STABLE:
+            found = vars(holder)[name]
+            if not _operator(found, name) and not type_has(found, "__set__"):
+                key = (id(holder), f"{name} beside")  # it is not read
+                if key not in self._guarded and not any(True for _ in arrays_of(found)):
+                    self._guarded.add(key)
+                    self._add(NameGuard(vars(holder), name, found, False, holder))
+            else:
+                self._by_class(kind, name, holder)
+
+    def _by_class(self, kind: type, name: str, holder: type) -> None:
+        """Guard which class has a name, and what that is."""
+        self.value(vars(holder), name, vars(holder)[name], holder)
+        for cls in kind.__mro__[: kind.__mro__.index(holder)]:
+            self._absent(vars(cls), name, cls)
+
+    def _nowhere(self, kind: type, name: str) -> None:
+        """Guard that no class of the user's has a name."""
+        for cls in told(kind, "__mro__")[:-1]:
+            if root(module_of(cls)) not in STABLE and name not in told(cls, "__dict__"):
+                self._absent(told(cls, "__dict__"), name, cls)
 
     def _asks_for_all(self, kind: type) -> bool:
         """Whether code may ask an object for attributes that it does not name."""
@@ -655,6 +720,11 @@ class _Collector:
         for each in told(kind, "__mro__"):
             if root(module_of(each)) not in STABLE:
                 self._same(each, "__bases__", told(each, "__bases__"))
+                if (id(each), "special methods") not in self._guarded:
+                    self._guarded.add((id(each), "special methods"))
+                    keys = Keys(told(each, "__dict__"), _BY_DEFAULT)
+                    found = keys.get("", None)
+                    self._add(NameGuard(keys, "special methods", found, True, each))
                 if type(each) is abc.ABCMeta:
                     self._same(_Registered(), "token", abc.get_cache_token())
 
@@ -664,7 +734,8 @@ class _Collector:
         if (id(owner), name) not in self._guarded:
             self._guarded.add((id(owner), name))
             scope = thing if type(thing) is _Registered else Kinds(thing, kept)
-            self._add(NameGuard(scope, name, value, type(value) is int))
+            holder = thing if name == "__bases__" else None
+            self._add(NameGuard(scope, name, value, type(value) is int, holder))
 
     def _within(self, thing: Any) -> None:
         """Guard the attributes of an object of a known package: arrays, and what it calls."""

@@ -45,6 +45,7 @@ from fuser.capture.captures import (
     arrays_of,
     has_elements,
     is_fused,
+    is_put_in,
     names_of,
 )
 from fuser.capture.contents import snapshot
@@ -64,6 +65,8 @@ _STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"
 if TYPE_CHECKING:
     from fuser.capture.staging import Staged
 
+#: Python's own: another one in its place is somebody else's.
+_BUILT_IN = {name: getattr(builtins, name) for name in (*BUILTINS, *CALLED)}
 #: What a function says of itself.
 _SAID = ("__qualname__", "__module__", "__doc__",
          "__annotations__" if sys.version_info < (3, 14) else "__annotate__")  # fmt: skip
@@ -91,9 +94,9 @@ class Substitution:
         self.read = ReadNames()
         self.remembered: list[NameGuard] = []
         """Guards of what functions give that keep their results."""
-        self.numpy = _Module(tracing, self.read, np)
-        self.plain = _Module(tracing, self.read, np, takes_lists=False)
-        self.reducing = _Module(tracing, self.read, np, reduces=True)
+        self.numpy = _Module(self, np)
+        self.plain = _Module(self, np, takes_lists=False)
+        self.reducing = _Module(self, np, reduces=True)
         self.functions: dict[int, Any] = {}
         self.copied: dict[int, FunctionType] = {}
         """Functions by the identity of their copies, which `functions` has."""
@@ -204,6 +207,8 @@ class Substitution:
             code = twin.code
             closure = tuple(free[name] for name in code.co_freevars) or None
         for name in CALLED.keys() - function.__globals__.keys() & {*code.co_names}:
+            if getattr(builtins, name, None) is not _BUILT_IN[name]:
+                continue
             self.read.note(function.__globals__, name)
             code = codes.calling(code, name, CALLED_AS + name)
         copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
@@ -570,13 +575,18 @@ class Names(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
         self._substitution.read.note(self._original, key)
-        if key in BUILTINS and key not in self._original:
+        if key in self._original:
+            found = self._original[key]
+            return self._substitution.named(self._original, key, found, self._numpy)
+        if (found := vars(builtins)[key]) is not _BUILT_IN.get(key, found) or is_put_in(found):
+            return self._substitution.value(found, self._numpy)
+        if key in BUILTINS:
             own = {
                 "id": self._substitution.identity, "getattr": self._substitution.attribute,
                 "hasattr": self._substitution.has_attribute,
             }  # fmt: skip
             return own.get(key, BUILTINS[key])
-        return self._substitution.named(self._original, key, self._original[key], self._numpy)
+        raise KeyError(key)
 
     def __setitem__(self, key: str, value: Any) -> None:
         """Refused, but for what the interpreter itself puts there: the module would not see it."""
@@ -653,14 +663,14 @@ class _UserModule(_AsModule):
 class _Module(_AsModule):
     """NumPy, or a part of it, with some functions replaced."""
 
-    __slots__ = ("_module", "_read", "_reduces", "_takes_lists", "_taking", "_tracing")
+    __slots__ = ("_module", "_read", "_reduces", "_seen", "_takes_lists", "_taking", "_tracing")
 
     def __init__(
-        self, tracing: Tracing, read: ReadNames, module: Any, takes_lists: bool = True,
-        reduces: bool = False,
-    ) -> None:  # fmt: skip
-        self._tracing = tracing
-        self._read = read
+        self, seen: Substitution, module: Any, takes_lists: bool = True, reduces: bool = False
+    ) -> None:
+        self._seen = seen
+        self._tracing = seen.tracing
+        self._read = seen.read
         self._reduces = reduces
         self._module = module
         self._takes_lists = takes_lists
@@ -688,8 +698,10 @@ class _Module(_AsModule):
             if name in GRIDS:
                 return Grid(self._tracing, name)
             if name == "linalg":
-                return _Module(self._tracing, self._read, np.linalg, self._takes_lists)
+                return _Module(self._seen, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
+        if is_put_in(found):
+            return self._seen.value(found, self)
         if self._reduces and type(found) is np.ufunc:
             return ReducingLists(self._tracing, found)
         return self.taking_lists(found) if type(found) is _DISPATCHED else found

@@ -353,12 +353,11 @@ def judge(text: str, name: str = "<program>") -> Verdict:
         worlds = [plain, fused, *noisy]
         calls = [world.namespace["calls"]() for world in worlds]
         while True:
-            try:
-                arguments = [next(call) for call in calls]
+            before, faulty = fuser.stats().get("fallbacks", 0), faults()
+            try:  # one after the other: what a program puts into a module may be for its own world
+                steps = [_step(w, next(call)) for w, call in zip(worlds, calls, strict=True)]
             except (StopIteration, Exception):  # noqa: BLE001 - a change of a global may raise
                 return found
-            before, faulty = fuser.stats().get("fallbacks", 0), faults()
-            steps = [_step(world, a) for world, a in zip(worlds, arguments, strict=True)]
             found.calls += 1
             found.fused += fuser.stats().get("fallbacks", 0) == before
             text_found = _compared(steps, worlds) or ("fault: " if faults() > faulty else "")

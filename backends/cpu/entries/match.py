@@ -103,7 +103,9 @@ noting:
   %back = ptrtoint ptr %name to i64
   %first.row = sub i64 %k, %back
   %skipper = row GUARD %list %first.row
-  put ptr %latest %skipper GUARD.expected
+  %none = icmp eq ptr %latest, null
+  %noted = select i1 %none, ptr inttoptr (i64 -1 to ptr), ptr %latest
+  put ptr %noted %skipper GUARD.expected
   br label %next
 cell:
   %content = get ptr %scope CELL.content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
@@ -12,10 +12,12 @@ import numpy as np
 from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
 from fuser.capture.permitted import told
-from fuser.capture.read_names import Unchanged
+from fuser.capture.read_names import OfClass, Unchanged
 
 #: Names that the dispatcher looks up; further ones are looked up by Python.
-MOST_GUARDS = 64
+MOST_GUARDS = 256
+#: The number of no change: what has none is looked up at each call.
+_NO_NUMBER = -1
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), np.generic)
 
 
@@ -23,7 +25,7 @@ class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such 
     """The dispatcher cannot serve a call."""
 
 
-Guard = captures.NameGuard | Unchanged
+Guard = captures.NameGuard | Unchanged | OfClass
 
 
 def describe_names(guards: Sequence[Guard], keep: list[Any]) -> tuple[list[list[int]], list[Guard]]:
@@ -42,7 +44,7 @@ def describe_names(guards: Sequence[Guard], keep: list[Any]) -> tuple[list[list[
             if isinstance(guard, captures.NameGuard):
                 rows.append(_describe(guard, keep))
             else:
-                rows += _describe_space(guard, keep)
+                rows += _describe_numbered(guard, keep)
         except NotServed:
             asked.append(guard)
     return rows, asked
@@ -69,31 +71,63 @@ def _describe(guard: captures.NameGuard, keep: list[Any]) -> list[int]:
     )  # fmt: skip
 
 
-def _describe_space(guard: Unchanged, keep: list[Any]) -> list[list[int]]:
-    """Names of a namespace, looked up where anything in it has changed since the last time.
+def _describe_space(guard: Unchanged) -> list[list[int]]:
+    """Names of a namespace.
 
     Raises:
         NotServed: one stands for something else just now.
     """
-    if not guard.holds() or type(guard.space) is not dict:
+    if not guard.same() or type(guard.space) is not dict:
         raise NotServed
+    return _rows(guard.space, guard.names)
+
+
+def _describe_numbered(guard: Unchanged | OfClass, keep: list[Any]) -> list[list[int]]:
+    """Rows that are looked at where something has changed since the last time.
+
+    Raises:
+        NotServed: Python has to look at some of it.
+    """
+    if isinstance(guard, OfClass):
+        names = [row for each in guard.guards for row in _describe_part(each, keep)]
+    else:
+        names = _describe_space(guard)
     keep.append(guard)
-    names = [
-        layout.words(
-            "GUARD", kind=layout.IN_DICT, scope=id(guard.space), name=id(name),
-            expected=0 if value is captures.ABSENT else id(value),
-        )
-        for name, value in guard.names
-    ]  # fmt: skip
     if not guard.tag:
         return names
     rows = len(names) + 1
-    tag = ctypes.c_int64.from_address(guard.tag).value
+    tag = ctypes.c_uint64.from_address(guard.tag).value or _NO_NUMBER
     first = layout.words(
         "GUARD", kind=layout.SKIPPING, scope=guard.tag, name=rows + 1, expected=tag
     )
     last = layout.words("GUARD", kind=layout.NOTING, scope=guard.tag, name=rows, expected=0)
     return [first, *names, last]
+
+
+def _describe_part(guard: captures.NameGuard, keep: list[Any]) -> list[list[int]]:
+    """One name of a class, or which of many it has.
+
+    Raises:
+        NotServed: Python has to look at it.
+    """
+    scope = guard.scope
+    if type(scope) is not captures.Keys or scope.some is None:
+        return [_describe(guard, keep)]
+    space = _behind(scope.space)
+    held = [(name, space.get(name, captures.ABSENT)) for name in scope.some]
+    keep += held
+    return _rows(space, held)
+
+
+def _rows(space: dict[str, Any], held: Iterable[tuple[str, Any]]) -> list[list[int]]:
+    """What names of a dict stand for."""
+    return [
+        layout.words(
+            "GUARD", kind=layout.IN_DICT, scope=id(space), name=id(name),
+            expected=0 if value is captures.ABSENT else id(value),
+        )
+        for name, value in held
+    ]  # fmt: skip
 
 
 #: Where a function keeps its code, and an object its class, and its namespace (before itself).
@@ -136,14 +170,23 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     if type(scope) is captures.Slots and _is_slot(scope.thing, guard.name):
         return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is MappingProxyType:
-        place = ctypes.c_void_p.from_address(id(scope) + 16).value
-        behind = {id(part): part for part in _referents(scope)}
-        if place not in behind:
-            raise NotServed
-        scope = behind[place]
+        scope = _behind(scope)
     if type(scope) is not dict:
         raise NotServed
     return layout.IN_DICT, scope, guard.name
+
+
+def _behind(space: MappingProxyType[str, Any]) -> dict[str, Any]:
+    """The dict that a class shows.
+
+    Raises:
+        NotServed: it is not where it is expected.
+    """
+    place = ctypes.c_void_p.from_address(id(space) + 16).value or 0
+    found = {id(part): part for part in _referents(space)}.get(place)
+    if type(found) is not dict:
+        raise NotServed
+    return found
 
 
 def _is_slot(thing: Any, name: str) -> bool:

@@ -4,6 +4,7 @@ from types import CellType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fuser
 from fuser.backends.cpu.entries import names
@@ -36,6 +37,41 @@ def test_what_is_not_there_yet() -> None:
     assert names.describe_names([guard], [])[0][0][-1] == 0
     slot = captures.NameGuard(captures.Slots(Slotted()), "value", captures.ABSENT, False)
     assert names.describe_names([slot], [])[1] == [slot]
+
+
+def test_what_a_class_has_is_one_comparison_until_the_class_changes() -> None:
+    """The native entry skips its rows by the number of its latest change, or compares them."""
+
+    class Above:
+        power = 2
+
+    class Model(Above):
+        scale = 3.0
+
+        def bias(self) -> float:
+            return 1.0
+
+    model, other = Model(), Above()
+    function = fuser.fuse(lambda x: x**model.power * model.scale + model.bias() + other.power)
+    plain = function.__wrapped__
+    changes: list[Any] = [
+        lambda: setattr(Model, "unused", 1), lambda: setattr(Above, "power", 3),
+        lambda: setattr(Model, "power", 2), lambda: delattr(Model, "power"),
+        lambda: setattr(Model, "bias", lambda self: 5.0),
+        lambda: setattr(Model, "scale", property(lambda self: -1.0)),
+        lambda: setattr(Model, "__getattribute__", lambda self, name: 2 if name != "bias" else abs),
+    ]  # fmt: skip
+    for change in changes[:-1]:
+        for _ in range(3):
+            assert np.array_equal(function(X), plain(X))
+        hits = function._native.hits
+        change()
+        for _ in range(3):
+            assert np.array_equal(function(X), plain(X))
+        assert function._native.hits >= hits + (3 if change is changes[0] else 1)
+    changes[-1]()
+    with pytest.raises(TypeError):
+        function(X)
 
 
 def test_a_list_that_changes_is_noticed() -> None:
