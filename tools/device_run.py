@@ -19,7 +19,8 @@ in one folder. The part `summary` makes `record.json` of the speeds, which is a 
 `fuser-bench report folder/record.json --markdown page.md`, on any machine, has the best peer of
 each cell and the share of a copy's speed. To keep them: copy the folder to `reports/recorded/`.
 
-Without a device: tests/backends/gpu/test_device_run.py rehearses the parts over a double of CuPy.
+Without a device, the same over a double of CuPy, with small arrays and no clocks:
+`python -m tests.backends.gpu.rehearsal folder`.
 """
 
 from __future__ import annotations

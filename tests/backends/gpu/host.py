@@ -76,8 +76,8 @@ def _folder() -> Path:
 
 
 _kept: list[Any] = []
-#: Shared memory and stacks of the blocks that are resident: see host_threads.h.
-_MEMORY_BYTES = 3 * ((228 << 10) + 512 * (1 << 16))
+#: Shared memory and stacks of all blocks of a cluster: see host_threads.h.
+_MEMORY_BYTES = 8 * ((228 << 10) + 512 * (1 << 16))
 _running = threading.Lock()
 
 

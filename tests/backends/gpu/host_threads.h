@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-enum { RESIDENT = 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
+enum { RESIDENT = CLUSTER > 3 ? CLUSTER : 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
 enum { UNTOUCHED = 0xa5 };
 // What the host does for itself is no access of a kernel: host_races.h does not look at it.
 #define PLAIN __attribute__((no_sanitize("thread")))

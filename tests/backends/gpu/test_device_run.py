@@ -6,8 +6,8 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,45 +17,17 @@ from fuser.reports.record import load
 from tests.backends.gpu import fake_cupy
 
 device_run = pytest.importorskip("tools.device_run", reason="tools/ is in a checkout only")
-device_checks = sys.modules["device_checks"]
 
 
 @pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The script with small arrays, no clocks, and none of the libraries that take seconds."""
+def rehearsed() -> Iterator[Any]:
+    """The script over the double, with two variants."""
     if reason := fake_cupy.reason_to_skip():
         pytest.skip(reason)
-    cheap = ("fuser", "eager", "raw")
-    ways = device_run.ways
-    monkeypatch.setattr(device_run, "HIDDEN", (16,))
-    monkeypatch.setattr(device_run, "ways", lambda n: (w for w in ways(n) if w[0] in cheap))
+    from tests.backends.gpu import rehearsal  # needs tools/
 
-    def once(run: Any, sets: Any, limit_s: float) -> list[float]:
-        run(*sets[0])
-        return [1.0]
-
-    def in_turns(runs: Any, sets: Any, limit_s: float) -> dict[str, list[float]]:
-        return {way: once(run, sets, limit_s) * 2 for way, run in runs.items()}
-
-    monkeypatch.setattr(device_run, "event_times_ms", once)
-    monkeypatch.setattr(device_run, "batch_times_ms", in_turns)
-    sized = {"speeds": device_run.speeds, "traffic-child": device_run.traffic_child}
-    for part, function in sized.items():
-        monkeypatch.setitem(
-            device_run.PARTS, part, lambda record, function=function: function(record, 1 << 13)
-        )
-    monkeypatch.setitem(device_run.PARTS, "overhead", lambda r: device_run.overhead(r, calls=20))
-    small = {name: (f, tuple((min(r, 40), min(c, 700)) for r, c in shapes))
-             for name, (f, shapes) in device_checks.VARIANTS.items()
-             if name in ("map", "held by lanes")}  # fmt: skip
-    monkeypatch.setattr(device_checks, "VARIANTS", small)
-    monkeypatch.setattr(device_run, "device_checks_variants", small, raising=False)
-    monkeypatch.setattr(device_run, "TRAFFIC_TOO", (("softmax", 67),))
-    device_run.fused.cache_clear()
-    with fake_cupy.installed() as double:
-        double.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
-        yield device_run
-    device_run.fused.cache_clear()
+    with rehearsal.rehearsed("map", "held by lanes") as script:
+        yield script
 
 
 def test_parts_that_fail_do_not_stop_the_others(
