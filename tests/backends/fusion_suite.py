@@ -11,7 +11,6 @@ import pytest
 
 import fuser
 from fuser import backend
-from fuser.base import config
 from fuser.ir import dims
 from fuser.ir.graph import Graph, Node, Parameter, make, make_constant, make_input, make_scalar
 from fuser.ir.graph_text import parse
@@ -29,6 +28,7 @@ from tests.backends.cases import (
 )
 from tests.backends.edge_cases import edge_cases, edge_values, ordinary_values
 from tests.backends.references import Array
+from tests.settings import settings
 
 #: Flat lengths: nothing, no whole vector, whole vectors alone; then everything.
 SHORT_LENGTHS = (0, 1, 7, 64)
@@ -116,9 +116,8 @@ class FusionSuite:
         """Run everything on this class's backend."""
         if reason := backend.available(self.backend):
             pytest.skip(reason)
-        before = config.change(backend=self.backend)
-        yield
-        config.restore(before)
+        with settings(backend=self.backend):
+            yield
 
     def to_device(self, values: Array) -> Any:
         """The array where the backend has it."""

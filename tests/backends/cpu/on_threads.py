@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fuser.base import config
+from tests.settings import settings
 
 
 def same_parts(function: Callable[..., Any], *arguments: Any, calls: int = 2) -> tuple[Any, ...]:
@@ -16,13 +16,10 @@ def same_parts(function: Callable[..., Any], *arguments: Any, calls: int = 2) ->
     """
     seen = []
     for threads in (1, 3):
-        before = config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             for _ in range(calls):
                 found = function(*arguments)
                 parts = found if isinstance(found, tuple) else (found,)
                 seen.append([part.tobytes() for part in parts])
-        finally:
-            config.restore(before)
     assert all(each == seen[0] for each in seen)
     return parts

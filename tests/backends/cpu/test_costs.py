@@ -11,6 +11,7 @@ from fuser.backends.cpu.machine import workers
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.settings import settings
 
 
 def test_chunks_are_powers_of_two_within_bounds() -> None:
@@ -68,10 +69,7 @@ def test_work_of_many_small_chunks_has_the_same_bits() -> None:
 
     results = []
     for threads in (1, 2, 5):
-        with_threads = fuser.base.config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             results.append(fuser.fuse(function)(x))
-        finally:
-            fuser.base.config.restore(with_threads)
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])

@@ -10,6 +10,7 @@ import fuser
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling import choose
 from tests.backends.cpu.chosen_schedules import answers_of
+from tests.settings import settings
 
 ROWS = 1031
 GENERATOR = np.random.default_rng(8)
@@ -68,12 +69,9 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
     for threads in (1, 3):
-        before = fuser.base.config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             for _ in range(3):  # the slow path, then the native one
                 found = function(*arguments)
-        finally:
-            fuser.base.config.restore(before)
         pairs = zip(found, expected, strict=True) if name == "two results" else [(found, expected)]
         for mine, theirs in pairs:
             assert mine.dtype == theirs.dtype

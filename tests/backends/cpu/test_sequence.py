@@ -8,8 +8,8 @@ import pytest
 import fuser
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.scheduling import choose
-from fuser.base import config
 from fuser.calls import fused_function
+from tests.settings import settings
 
 pytestmark = pytest.mark.skipif(
     workers.workers() is None, reason="sequences need the native workers of Linux"
@@ -54,12 +54,9 @@ def test_a_new_number_of_threads_is_obeyed() -> None:
     function = fuser.fuse(lambda x: np.sqrt(np.abs(x)) * x + 1)
     expected = function.__wrapped__(x)
     for threads in (2, 1, 4, 2):
-        before = config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             for _ in range(2):
                 assert np.array_equal(function(x), expected)
-        finally:
-            config.restore(before)
 
 
 def test_results_larger_than_the_cache_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from fuser.backend import register_backend
 from fuser.base import config
 from fuser.base.errors import FusionError
 from tests.backends.gpu.host import HostGpuBackend
+from tests.settings import settings
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="not installed: pip install ml_dtypes")
 BFLOAT = np.dtype(ml_dtypes.bfloat16)
@@ -28,9 +29,8 @@ def _on_the_host() -> Iterator[None]:
     """Everything in this file runs on the backend's text."""
     if reason := backend.available("gpu-complex"):
         pytest.skip(reason)
-    before = config.change(backend="gpu-complex")
-    yield
-    config.restore(before)
+    with settings(backend="gpu-complex"):
+        yield
 
 
 def _assert_near(found: Any, want: Any, tolerance: float, name: str) -> None:

@@ -18,13 +18,13 @@ import pytest
 import fuser
 from fuser import backend
 from fuser.backend import available, register_backend
-from fuser.base import config
 from tests.backends.gpu import fake_arrays, fake_cupy
 from tests.backends.gpu.all_programs import ALL, assert_means
 from tests.backends.gpu.host import OPTIMISED, HostGpuBackend
 from tests.backends.gpu.nvrtc import assembly_text
 from tests.backends.gpu.units import nests_of, program_texts
 from tests.requirements import require
+from tests.settings import settings
 
 cupy = fake_cupy.for_a_file()
 register_backend("gpu-optimised", lambda: HostGpuBackend("gpu-optimised", *OPTIMISED))
@@ -233,12 +233,9 @@ def test_programs_mean_the_same_when_the_compiler_does_its_best(name: str) -> No
     """With -O2: what is undefined shows there."""
     if reason := available("gpu-optimised"):
         pytest.skip(reason)
-    before = config.change(backend="gpu-optimised")
-    try:
+    with settings(backend="gpu-optimised"):
         function, arguments = ALL[name]
         assert_means(name, fuser.fuse(function, fallback="error")(*arguments))
-    finally:
-        config.restore(before)
 
 
 def test_no_product_may_be_contracted() -> None:

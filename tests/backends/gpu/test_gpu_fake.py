@@ -14,7 +14,7 @@ import pytest
 
 import fuser
 from fuser import backend
-from fuser.base import config, disk_cache
+from fuser.base import disk_cache
 from fuser.base.errors import BackendError, FusionError
 from tests.backends.gpu import fake_cupy
 from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
@@ -30,6 +30,7 @@ from tests.backends.gpu.test_gpu_device import (
 from tests.backends.gpu.test_gpu_device import (
     test_programs_mean_what_numpy_means as test_programs_mean_what_numpy_means,
 )
+from tests.settings import settings
 
 cupy = fake_cupy.for_a_file()
 
@@ -269,8 +270,7 @@ def test_machine_code_is_kept_between_processes(
         plain(program, options)
 
     monkeypatch.setattr(nvrtc, "compileProgram", counted)
-    before = config.change(disk_cache=True)
-    try:
+    with settings(disk_cache=True):
         x = cupy.asarray(np.arange(40.0).reshape(5, 8))
         first = 0
         for _ in range(3):
@@ -288,5 +288,3 @@ def test_machine_code_is_kept_between_processes(
         with cupy.cuda.Device(1):  # another architecture
             fuser.fuse(lambda x: (x * 3 - 1).sum(axis=1), fallback="error")(x.copy())
         assert len(compiled) > 2 * first
-    finally:
-        config.restore(before)

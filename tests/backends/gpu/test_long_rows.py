@@ -11,10 +11,10 @@ import fuser
 from fuser.backend import available, register_backend
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.long_rows import LongRows, long_rows
-from fuser.base import config
 from tests.backends.gpu.host import HostGpuBackend
 from tests.backends.gpu.programs import numbers
 from tests.backends.gpu.units import nests_of
+from tests.settings import settings
 
 register_backend("gpu-long-rows", lambda: HostGpuBackend("gpu-long-rows"))
 
@@ -64,14 +64,10 @@ def test_odd_values_in_one_part_mean_what_they_mean_in_a_row(place: int, value: 
         pytest.skip(reason)
     x = numbers(2, 20_000)
     x[1, place] = value
-    before = config.change(backend="gpu-long-rows")
-    try:
-        with np.errstate(all="ignore"):
-            for function in (_softmax, lambda x: x.var(axis=1), lambda x: np.exp(x).std(axis=1)):
-                found, want = fuser.fuse(function, fallback="error")(x), function(x)
-                np.testing.assert_allclose(found, want, rtol=1e-5)
-    finally:
-        config.restore(before)
+    with settings(backend="gpu-long-rows"), np.errstate(all="ignore"):
+        for function in (_softmax, lambda x: x.var(axis=1), lambda x: np.exp(x).std(axis=1)):
+            found, want = fuser.fuse(function, fallback="error")(x), function(x)
+            np.testing.assert_allclose(found, want, rtol=1e-5)
 
 
 def test_rows_of_nothing_are_not_a_number() -> None:
@@ -79,8 +75,5 @@ def test_rows_of_nothing_are_not_a_number() -> None:
     if reason := available("gpu-long-rows"):
         pytest.skip(reason)
     x = np.full((1, 20_000), -np.inf, "float32")
-    before = config.change(backend="gpu-long-rows")
-    try:
+    with settings(backend="gpu-long-rows"):
         assert np.isnan(fuser.fuse(_softmax, fallback="error")(x)).all()
-    finally:
-        config.restore(before)

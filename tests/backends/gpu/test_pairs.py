@@ -12,11 +12,11 @@ import pytest
 import fuser
 from fuser.backend import available, register_backend
 from fuser.backends.gpu.emit import emit
-from fuser.base import config
 from tests.backends.gpu.host import HostGpuBackend
 from tests.backends.gpu.nvrtc import assembly_text
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
+from tests.settings import settings
 
 register_backend("gpu-pairs", lambda: HostGpuBackend("gpu-pairs"))
 
@@ -46,9 +46,8 @@ def on_host() -> Iterator[None]:
     """Kernels run on the host."""
     if reason := available("gpu-pairs"):
         pytest.skip(reason)
-    before = config.change(backend="gpu-pairs")
-    yield
-    config.restore(before)
+    with settings(backend="gpu-pairs"):
+        yield
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -12,6 +12,7 @@ from llvmlite import binding as llvm
 
 from fuser.backends.cpu.machine import host, loader, target
 from fuser.base import config, disk_cache
+from tests.settings import settings
 
 folder = disk_cache.folder
 TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"
@@ -23,9 +24,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(disk_cache, "folder", lambda: tmp_path / "fuser-bench" / "objects")
     monkeypatch.setattr(disk_cache, "_writes", 0)
-    before = config.change(disk_cache=True)
-    yield tmp_path
-    config.restore(before)
+    with settings(disk_cache=True):
+        yield tmp_path
 
 
 def key_of(text: str, quick: bool = False) -> str:

@@ -14,12 +14,12 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.machine import workers
-from fuser.base import config
 from fuser.element_loops.code import For, everything
 from fuser.element_loops.sharing import shared
 from fuser.element_loops.translate import translated
 from tests.fuser.comparing import faults
 from tests.fuser.element_loops.random_programs import same
+from tests.settings import settings
 
 _I = "for i in range(a.shape[0]):\n    "
 SHARED = {
@@ -87,9 +87,8 @@ def test_loops_within_others() -> None:
 @pytest.fixture(params=[1, 2, 5])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """Numbers of threads."""
-    before = config.change(num_threads=request.param)
-    yield request.param
-    config.restore(before)
+    with settings(num_threads=request.param):
+        yield request.param
 
 
 def _triangle(a: Any, c: Any, alpha: float) -> None:
@@ -127,9 +126,8 @@ def test_results(threads: int) -> None:
         np.testing.assert_allclose(spmv(starts, columns, values, x), wanted, 1e-12, 1e-12)
     first = spmv(starts, columns, values, x)
     assert faults() == before
-    before = config.change(num_threads=1)
-    assert same(first, spmv(starts, columns, values, x))
-    config.restore(before)
+    with settings(num_threads=1):
+        assert same(first, spmv(starts, columns, values, x))
 
 
 def _filtered(x: Any, y: Any, decay: float) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import fuser
 from tests.fuser.comparing import assert_same
+from tests.settings import settings
 
 GENERATOR = np.random.default_rng(11)
 NAMES = ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin")
@@ -228,18 +229,13 @@ def test_places_lie_in_c_order() -> None:
 
 def test_the_same_bits_whatever_the_number_of_threads() -> None:
     """Rows and columns are shared out; each is computed by one thread."""
-    from fuser.base import config
-
     x = GENERATOR.normal(size=(700, 901)).astype(np.float32)
     for function in (_softmax, lambda x: x.sum(0), lambda x: x.sum(1)):
         fused = fuser.fuse(function)
         results = []
         for threads in (1, 2, 3):
-            before = config.change(num_threads=threads)
-            try:
+            with settings(num_threads=threads):
                 results.append(fused(x).tobytes())
-            finally:
-                config.restore(before)
         assert len(set(results)) == 1
 
 

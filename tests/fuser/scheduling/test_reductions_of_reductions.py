@@ -10,6 +10,7 @@ import pytest
 import fuser
 from tests.fuser.comparing import visible_strides
 from tests.fuser.random_programs import laid_out
+from tests.settings import settings
 
 GENERATOR = np.random.default_rng(7)
 Function = Callable[..., Any]
@@ -164,18 +165,13 @@ def test_errors_no_worse_than_numpys() -> None:
 
 def test_the_same_bits_whatever_the_number_of_threads() -> None:
     """Blocks of rows depend on lengths alone, and are joined in order."""
-    from fuser.base import config
-
     for shape in ((700, 901), (70_000, 5), (3, 300_000)):
         x = GENERATOR.normal(size=shape).astype(np.float32)
         fused = fuser.fuse(_kept_too, fallback="error")
         found = set()
         for threads in (1, 2, 3):
-            before = config.change(num_threads=threads)
-            try:
+            with settings(num_threads=threads):
                 found.add(tuple(result.tobytes() for result in fused(x)))
-            finally:
-                config.restore(before)
         assert len(found) == 1
 
 

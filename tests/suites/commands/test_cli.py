@@ -18,6 +18,7 @@ from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.plan import Plan
 from tests.children import said
 from tests.reports import synthetic
+from tests.settings import settings
 from tests.suites import cheats
 from tests.tree import ROOT
 
@@ -236,11 +237,8 @@ def test_a_budget_is_a_number() -> None:
 
 def test_an_unknown_backend_is_a_usage_error() -> None:
     """It is not found out after a minute of measuring."""
-    before = fuser.base.config.change(backend="nosuch")
-    try:
+    with settings(backend="nosuch"):
         done = command("run", "axpy")
-    finally:
-        fuser.base.config.restore(before)
     assert done.exit_code == ExitCode.USAGE
     assert "no backend called 'nosuch'; known: cpu" in done.output
 

@@ -13,8 +13,8 @@ import pytest
 import fuser
 from fuser.backend import CompileError
 from fuser.backends.cpu.entries import entry
-from fuser.base import config
 from tests.backends.cpu import entry_calls
+from tests.settings import settings
 from tests.threads import on_threads
 
 
@@ -322,12 +322,9 @@ def test_a_dispatcher_that_llvm_refuses_is_an_error_of_ours(
 
     monkeypatch.setattr(entry, "_loaded", [])
     monkeypatch.setattr(entry, "_Entry", refuse)
-    before = config.change(check=True)
-    try:
+    with settings(check=True):
         if code == "compile-failed":
             with pytest.raises(AssertionError, match="so"):
                 entry.load()
         else:
             assert entry.load() is None
-    finally:
-        config.restore(before)

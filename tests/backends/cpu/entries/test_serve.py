@@ -7,7 +7,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.entries import entry
 from fuser.backends.cpu.machine import loader, pool
-from fuser.base import config
+from tests.settings import settings
 
 
 def test_the_text_holds_no_address() -> None:
@@ -44,15 +44,12 @@ def test_large_results_come_from_the_pool_while_it_is_on() -> None:
         assert function(x)[0] == 1.5
     assert found.reused >= before + 4
     assert function._native.hits == hits + 5
-    settings = config.change(pool=False)
-    try:
+    with settings(pool=False):
         function(x)
         before = found.reused
         for _ in range(3):
             function(x)
         assert found.reused == before
-    finally:
-        config.restore(settings)
     found.trim()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.machine import pool
-from fuser.base import config
 from tests.children import said
+from tests.settings import settings
 
 FOUND = pool.pool()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="the output pool exists on Linux only")
@@ -91,11 +91,8 @@ def test_clearing_caches_empties_the_pool(fresh_pool: pool.OutputPool) -> None:
         array = fuser.fuse(np.negative)(np.ones(SIZE))
         del array
         assert fresh_pool.held_bytes >= SIZE * 8
-        before = config.change(pool=switched)
-        try:
+        with settings(pool=switched):
             fuser.clear_caches()
-        finally:
-            config.restore(before)
         assert fresh_pool.held_bytes == 0
 
 
@@ -114,12 +111,9 @@ def test_small_arrays_and_a_pool_switched_off_use_numpy(fresh_pool: pool.OutputP
     """Below the threshold, and with pool=False, nothing comes from the pool."""
     small = pool.empty((8,), np.dtype(np.float32))
     del small
-    before = config.change(pool=False)
-    try:
+    with settings(pool=False):
         array = _array()
         del array
-    finally:
-        config.restore(before)
     assert fresh_pool.held_bytes == 0
 
 

@@ -12,8 +12,8 @@ import pytest
 import fuser
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.processors import machine_threads
-from fuser.base import config
 from tests.children import said
+from tests.settings import settings
 from tests.threads import on_threads
 
 pytestmark = pytest.mark.skipif(
@@ -26,11 +26,8 @@ def _cubic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _call(threads: int, *arrays: np.ndarray) -> np.ndarray:
-    before = config.change(num_threads=threads)
-    try:
+    with settings(num_threads=threads):
         return fuser.fuse(_cubic)(*arrays)
-    finally:
-        config.restore(before)
 
 
 def _team() -> Any:
@@ -144,19 +141,13 @@ def test_chunks_cover_whole_rows_or_parts_of_long_ones() -> None:
 
 def test_thread_count_follows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """set_num_threads first, then OMP_NUM_THREADS, then what the machine allows."""
-    before = config.change(num_threads=3)
-    try:
+    with settings(num_threads=3):
         assert workers.thread_count() == 3
-    finally:
-        config.restore(before)
-    before = config.change(num_threads=None)
-    try:
+    with settings(num_threads=None):
         monkeypatch.setenv("OMP_NUM_THREADS", "1")
         assert workers.thread_count() == 1
         monkeypatch.delenv("OMP_NUM_THREADS")
         assert workers.thread_count() == machine_threads() >= 1
-    finally:
-        config.restore(before)
 
 
 MANY = """
@@ -170,11 +161,8 @@ for _ in range(3):
 
 def test_more_threads_than_there_can_be() -> None:
     """As on a machine of many processors: their number has a limit, which workers' memory has."""
-    before = config.change(num_threads=10**9)
-    try:
+    with settings(num_threads=10**9):
         assert workers.thread_count() == workers.MOST_WORKERS + 1
-    finally:
-        config.restore(before)
     said("-c", MANY)
 
 
@@ -183,12 +171,9 @@ def test_what_a_helper_leaves_is_taken_by_others() -> None:
     x = np.random.default_rng(6).normal(size=1 << 17)
     function = fuser.fuse(_cubic)
     for threads in (2, 7, 40):
-        before = config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             for length in (20_000, 65_537, x.size):
                 assert np.array_equal(function(x[:length], x[:length]), _cubic(x, x)[:length])
-        finally:
-            config.restore(before)
 
 
 @pytest.mark.parametrize(("outer", "inner", "chunks"), [

@@ -9,12 +9,12 @@ import fuser
 from fuser.backends.cpu import tuning
 from fuser.backends.cpu.reducing import column_tiles, online_columns
 from fuser.backends.cpu.schedule import DEFAULT
-from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.schedules import ONLINE_JOINED
+from tests.settings import settings
 
 
 def _several(x: Any, y: Any) -> Any:
@@ -121,11 +121,8 @@ def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, in
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     y = np.zeros(shape[1], "float32")
     many = FUSED(x, y)
-    before = config.change(num_threads=1)
-    try:
+    with settings(num_threads=1):
         one = FUSED(x, y)
-    finally:
-        config.restore(before)
     for ours, theirs in zip(many, one, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 
@@ -175,11 +172,8 @@ def test_wide_rows_give_numpys_results(shape: tuple[int, int], dtype: str) -> No
             expected = plain(x.astype(np.float64))
         function = fuser.fuse(plain, fallback="error")
         found = function(x)
-        before = config.change(num_threads=1)
-        try:
+        with settings(num_threads=1):
             alone = function(x)
-        finally:
-            config.restore(before)
         close = 1e-4 if dtype == "float32" else 1e-11
         for ours, one, theirs in zip(found, alone, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)

@@ -9,11 +9,11 @@ import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import online_columns
 from fuser.backends.cpu.schedule import DEFAULT
-from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import ONLINE, ONLINE_AWAITED, ONLINE_JOINED
+from tests.settings import settings
 
 
 def _moments(x: Any) -> Any:
@@ -147,11 +147,8 @@ def test_bits_do_not_depend_on_threads(shape: tuple[int, int]) -> None:
     """Parts depend on lengths alone, and are joined in their order."""
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     many = [part for each in FUSED for part in _flat(FUSED[each](x))]
-    before = config.change(num_threads=1)
-    try:
+    with settings(num_threads=1):
         one = [part for each in FUSED for part in _flat(FUSED[each](x))]
-    finally:
-        config.restore(before)
     for ours, theirs in zip(many, one, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 

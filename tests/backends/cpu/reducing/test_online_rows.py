@@ -9,7 +9,6 @@ import pytest
 import fuser
 from fuser import functional
 from fuser.backends.cpu.scheduling import extents
-from fuser.base import config
 from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
     LENGTH,
     attention,
@@ -17,6 +16,7 @@ from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by
     softmax,
     spread,
 )
+from tests.settings import settings
 
 GENERATOR = np.random.default_rng(11)
 
@@ -67,11 +67,8 @@ def test_parts_give_what_the_whole_gives(name: str, function: Function, arity: i
             wide = [np.asarray(a, np.longdouble) for a in args]
             results = []
             for threads in (1, 2, 5):
-                before = config.change(num_threads=threads)
-                try:
+                with settings(num_threads=threads):
                     results.append(_all(fused(*args)))
-                finally:
-                    config.restore(before)
             for other in results[1:]:
                 for a, b in zip(results[0], other, strict=True):
                     np.testing.assert_array_equal(a, b)

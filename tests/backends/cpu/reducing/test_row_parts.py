@@ -9,11 +9,11 @@ import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import nest_views
 from fuser.backends.cpu.schedule import DEFAULT
-from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import AWAITED, JOINED
+from tests.settings import settings
 
 GENERATOR = np.random.default_rng(31)
 CASES: dict[str, Any] = {
@@ -36,14 +36,11 @@ def test_results_are_those_of_numpy(name: str, dtype: str) -> None:
         function = fuser.fuse(plain, fallback="error")
         seen = set()
         for threads in (1, 2, 5):
-            before = config.change(num_threads=threads)
-            try:
+            with settings(num_threads=threads):
                 for _ in range(8):
                     found = function(*arguments)
                     parts = found if isinstance(found, tuple) else (found,)
                     seen.add(tuple(np.asarray(part).tobytes() for part in parts))
-            finally:
-                config.restore(before)
         assert len(seen) == 1
         expected = plain(*wide)
         expected = expected if isinstance(expected, tuple) else (expected,)

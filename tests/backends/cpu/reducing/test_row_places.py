@@ -15,9 +15,9 @@ from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.backends.cpu.tuning import PLACES_AT_ONCE, PLACES_BLOCK, PLACES_VECTORS
-from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.settings import settings
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(23)
@@ -156,11 +156,8 @@ def test_computed_elements_and_parts() -> None:
     for row in (x[1], x[0]):
         wanted = function(x, row)
         for threads in (1, 2, 5):
-            before = config.change(num_threads=threads)
-            try:
+            with settings(num_threads=threads):
                 found = fused(x, row)
-            finally:
-                config.restore(before)
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_array_equal(one, other)
 

@@ -8,7 +8,6 @@ import pytest
 import fuser
 from fuser.backends.cpu import tuning
 from fuser.backends.cpu.schedule import DEFAULT
-from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
@@ -20,6 +19,7 @@ from tests.backends.cpu.schedules import (
     of_one_block,
     unrolled,
 )
+from tests.settings import settings
 
 GENERATOR = np.random.default_rng(17)
 
@@ -113,11 +113,8 @@ def test_parts_give_what_the_whole_gives(shape: Any, function: Any, dtype: Any) 
     fused = fuser.fuse(function, fallback="error")
     seen = []
     for threads in (1, 2, 5):
-        before = config.change(num_threads=threads)
-        try:
+        with settings(num_threads=threads):
             found = fused(x)
-        finally:
-            config.restore(before)
         found = found if isinstance(found, tuple) else (found,)
         seen.append([np.asarray(part).tobytes() for part in found])
     assert seen[0] == seen[1] == seen[2]
