@@ -29,7 +29,7 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bo
         steps: costs of a body at most, and vectors.
         by_stage: whether running values of one stage are in registers at once, not of all.
     """
-    if any(desc.picked for desc in nest.loads) or any(i.row.gathers for i in nest.body):
+    if any(desc.picked for desc in nest.loads) or not _gathers_rows(nest):
         return 1
     stages = stages_of(nest)
     wide = next((vectors for limit, vectors in steps if stages.cost <= limit), 1)
@@ -38,6 +38,19 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bo
     while wide > 1 and wide * parts > tuning.RUNNING_REGISTERS:
         wide //= 2
     return wide
+
+
+def _gathers_rows(nest: LoopNest) -> bool:
+    """Whether all elements that are read at computed places lie beside each other."""
+    alike = {k for k, desc in enumerate(nest.loads) if desc.access == INVARIANT}
+    first = nest.value_count - len(nest.body)
+    alike.update(range(len(nest.loads), first))
+    for number, instruction in enumerate(nest.body, first):
+        if instruction.row.gathers and not alike.issuperset(instruction.operands[:-1]):
+            return False
+        if alike.issuperset(instruction.operands):
+            alike.add(number)
+    return True
 
 
 @record
