@@ -6,8 +6,8 @@ from importlib import import_module
 #: The files of this room that register functions in `fuser.ir.function_table`.
 FAMILIES = (
     "array_functions", "as_written", "averages", "diagonals", "einsum", "element_of_each_row",
-    "formulas", "gathers", "in_place_functions", "nan_reductions", "reductions", "series",
-    "splits_and_joins", "take_and_put", "ufunc_methods",
+    "formulas", "gathers", "histograms", "in_place_functions", "nan_reductions", "reductions",
+    "series", "splits_and_joins", "take_and_put", "ufunc_methods",
 )  # fmt: skip
 
 

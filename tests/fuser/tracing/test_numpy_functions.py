@@ -47,14 +47,14 @@ np.split(v, 7)[0]; np.squeeze(x[:, :1]); np.stack([v, w]); np.std(x); np.sum(x)
 np.swapaxes(x, 0, 1); np.take(v, 2); np.tensordot(v, w, 1); np.tile(v, 3); np.trace(q)
 np.transpose(x); np.trapezoid(v); np.tril(q); np.triu(q, 1); np.unstack(x[:3])[0]; np.var(x)
 np.vdot(v, w); np.vsplit(x, 2)[0]; np.vstack([v, w]); np.zeros_like(x)
-np.take_along_axis(x, h.astype(int) % 6, 0); np.cumprod(v); np.cumsum(v)
+np.take_along_axis(x, h.astype(int) % 6, 0); np.cumprod(v); np.cumsum(v); np.histogram(v, 3)[0]
 """)
 
 BETWEEN = _calls("""
 np.argpartition(v, 2); np.argsort(v); np.argwhere(v > 0); np.array_split(v, 3)[0]; np.bincount(i)
 np.compress([True, False, True], x, axis=0); np.corrcoef(x); np.correlate(v, [1, 2, 1]); np.cov(x)
 np.cumulative_prod(v); np.cumulative_sum(v); np.diag_indices_from(q)[0]; np.digitize(v, [0.0, 1.0])
-np.extract(v > 0, v); np.flatnonzero(v); np.geomspace(1.0, x[0], 3); np.histogram(v, 3)[0]
+np.extract(v > 0, v); np.flatnonzero(v); np.geomspace(1.0, x[0], 3)
 np.histogram2d(v, w, 3)[0]; np.histogram_bin_edges(v, 3); np.histogramdd([v, w], 3)[0]; np.i0(x)
 np.interp(v, [0.0, 1.0], [0.0, 2.0]); np.intersect1d(v, w); np.isin(i, [1, 2]); np.ix_(i, i)[0]
 np.lexsort((v, w)); np.logspace(v, w, 3); np.median(x); np.nancumprod(v); np.nancumsum(v)
