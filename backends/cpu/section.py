@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, HEAVY_CODE, spell
 from fuser.base.records import changed, field, record
@@ -51,6 +51,9 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     gathers = any(i.row.gathers or i.row.scatters for i in nest.body)
     if strided or gathers or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
+    light = not any(i.row.heavy for i in nest.body)
+    if light and nest.strategy != "scan" and any(i.row.scans for i in nest.body):
+        return min(native, tuning.SCAN_BYTES // max(4, nest.itemsize))
     code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
     return native * 2 if code <= UNROLL_LIMIT else native
 
@@ -301,9 +304,9 @@ class Section:
     def _running(self, b: Body, number: int, instruction: Instruction, value: Value) -> Value:
         """A result that takes the one before it.
 
-        Along rows, one lane after another; the last one is kept in `%carry`. Down columns, lanes
-        are results beside each other, and the loop around has those before them in `%before`. The
-        first result is the element itself.
+        Along rows, one lane after another; the loop around has the one before them in `%before`,
+        and `%carry` keeps it for what is left over. Down columns, lanes are results beside each
+        other. The first result is the element itself.
         """
         if self.nest.strategy == "scan":
             before = Value(f"%before{number}", value.scalar, value.lanes)
@@ -311,8 +314,7 @@ class Section:
             self.carried[number] = before, result
             return result
         vector, scalar = "poison", value.scalar
-        last = b.value(f"load {scalar}, ptr %carry{number}", scalar, 1)
-        fresh = b.value(f"load i1, ptr %fresh{number}", "i1", 1).text
+        last, fresh = Value(f"%before{number}", scalar, 1), f"%fresh{number}"
         for lane in range(value.lanes):
             one = value
             if value.lanes > 1:
@@ -322,7 +324,6 @@ class Section:
                 text = f"insertelement {value.type} {vector}, {last.typed}, i64 {lane}"
                 vector = b.value(text, scalar, value.lanes).text
         b.line(f"store {last.typed}, ptr %carry{number}")
-        b.line(f"store i1 false, ptr %fresh{number}")
         self.carried[number] = last, last
         return Value(vector, scalar, value.lanes) if value.lanes > 1 else last
 

@@ -65,11 +65,8 @@ class VectorLoop:
             "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
             *([f"  %flag = alloca {slot}", "  store i32 0, ptr %flag"] if flagged else []),
-            *(
-                f"  %{name}{number} = alloca {kind}"
-                for number, (value, _) in section.carried.items()
-                for name, kind in (("carry", value.scalar), ("fresh", "i1"))
-            ),
+            *(f"  %carry{number} = alloca {value.scalar}"
+              for number, (value, _) in section.carried.items()),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",
@@ -84,14 +81,8 @@ class VectorLoop:
             "row:",
             (f"  %o = phi i64 [ %obegin, %{'begin' if self.overlapping else top.block} ], "
             "[ %o1, %row.end ]"),
-            *(
-                line
-                for number, (value, _) in section.carried.items()
-                for line in (
-                    f"  store {value.scalar} {zero(value.scalar)}, ptr %carry{number}",
-                    f"  store i1 true, ptr %fresh{number}",
-                )
-            ),
+            *(f"  store {value.scalar} {zero(value.scalar)}, ptr %carry{number}"
+              for number, (value, _) in section.carried.items()),
             *middle.lines,
             "  %whole = icmp ne i64 %vectors, 0",
             "  br i1 %whole, label %vec, label %left",
@@ -144,6 +135,14 @@ class VectorLoop:
                 f"  %turns{k} = phi i1 [ {flag}, %{row_block} ], [ %turns{k}, %{vec} ], "
                 "[ false, %tail.run ]"
             )
+        for number, (value, _) in self.section.carried.items():
+            kind = value.scalar
+            lines += [
+                f"  %before{number} = phi {kind} [ {zero(kind)}, %{row_block} ], "
+                f"[ {value.text}, %{vec} ], [ %carried{number}, %tail.run ]",
+                f"  %fresh{number} = phi i1 [ true, %{row_block} ], [ false, %{vec} ], "
+                "[ %none, %tail.run ]",
+            ]
         if self.counted:
             every = iota(self.lanes)
             lines.append(
@@ -250,6 +249,7 @@ class VectorLoop:
             f"  %more.in = icmp ult i64 %j1, {self.lanes}",
             "  br i1 %more.in, label %copy, label %tail.run",
             "tail.run:",
+            *self._carried(),
             "  br label %vec",
             "tail.out:",
             "  br label %out",
@@ -264,6 +264,13 @@ class VectorLoop:
             "  br i1 %more.out, label %out, label %row.end",
         ]
         return lines
+
+    def _carried(self) -> list[str]:
+        """Results of the last whole vector, where there is one."""
+        carried = self.section.carried.items()
+        none = ["  %none = icmp eq i64 %vectors, 0"] if carried else []
+        return none + [f"  %carried{number} = load {value.scalar}, ptr %carry{number}"
+                       for number, (value, _) in carried]  # fmt: skip
 
     def _back(self) -> list[str]:
         """Begin the last vector so that it ends with its row."""
@@ -326,7 +333,8 @@ class VectorLoop:
                 f"<{lanes} x i1> %mask, {vector} %all{k})"),
                 f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
             ]
-        lines += ["  br label %tail.run", "tail.run:", "  br label %vec", "tail.out:"]
+        lines += ["  br label %tail.run", "tail.run:", *self._carried(), "  br label %vec"]
+        lines += ["tail.out:"]
         for k in stores:
             memory = self.kinds[k]
             vector = vector_type(memory, lanes)

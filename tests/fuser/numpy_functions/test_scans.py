@@ -181,3 +181,16 @@ def test_random_shapes(rows: int, columns: int, step: int, turned: bool, seed: i
     x = np.random.default_rng(seed).standard_normal((rows, columns))[::step, ::-step]
     x = x.T if turned else x
     same(np.cumsum(x * 3, axis=1) - x, SUMS(x))
+
+
+def test_one_row_carries_its_results_in_registers() -> None:
+    """In vectors of 32 bytes: beside wider ones, sums wait longer for each other."""
+    fused = fuser.fuse(lambda x: np.cumsum(x * x), fallback="error")
+    for many in (0, 1, 3, 4, 5, 8, 1001):
+        x = np.random.default_rng(many).standard_normal(many)
+        x[many // 2 :] *= -0.0
+        assert fused(x).tobytes() == np.cumsum(x * x).tobytes()
+    text = "".join(fused.source(x).values())
+    assert "<8 x double>" not in text
+    assert "load double, ptr %carry" in text.partition("tail.run:")[2]
+    assert "load double, ptr %carry" not in text.partition("tail.run:")[0]
