@@ -61,8 +61,8 @@ FLATTENED_COPIED = 8
 SCAN_VECTORS, SCAN_COLUMNS = 4, 256
 """[times as many lanes, columns; drawdown] Of columns beside each other that results run down."""
 SCAN_BYTES = 32
-"""[bytes; cumulative_share moving_average] Of a vector whose results run along it: beside vectors of
-64 bytes, sums of two doubles wait 3 cycles for each other and not 2."""
+"""[bytes; cumulative_share moving_average] Of a vector whose results run along it: beside vectors
+of 64 bytes, sums of two doubles wait 3 cycles for each other and not 2."""
 STREAMED_VECTORS = 8
 """[vectors; bias_add standardise colour_conversion] Rows that are shorter are not worth aligning
 for streaming stores."""

@@ -137,12 +137,14 @@ class VectorLoop:
             )
         for number, (value, _) in self.section.carried.items():
             kind = value.scalar
-            lines += [
+            lines.append(
                 f"  %before{number} = phi {kind} [ {zero(kind)}, %{row_block} ], "
-                f"[ {value.text}, %{vec} ], [ %carried{number}, %tail.run ]",
+                f"[ {value.text}, %{vec} ], [ %carried{number}, %tail.run ]"
+            )
+            lines.append(
                 f"  %fresh{number} = phi i1 [ true, %{row_block} ], [ false, %{vec} ], "
-                "[ %none, %tail.run ]",
-            ]
+                "[ %none, %tail.run ]"
+            )
         if self.counted:
             every = iota(self.lanes)
             lines.append(
