@@ -81,8 +81,7 @@ def loop_module(
     b = Body(module)
     kind = vector_type(scalar, lanes)
     names = [f"%x{k}" for k in range(arity)]
-    b.line("br label %loop")
-    b.start("loop")
+    b.jump("loop")
     operands = []
     for name in names:
         place = b.value(f"getelementptr {scalar}, ptr {name}, i64 %i", "i64", 1)

@@ -190,6 +190,16 @@ class Body:
         self.lines.append(f"{label}:")
         self.block = label
 
+    def jump(self, label: str, then: str = "") -> None:
+        """End the block by going to another one; begin that, or `then`."""
+        self.line(f"br label %{label}")
+        self.start(then or label)
+
+    def branch(self, condition: str, yes: str, no: str, then: str = "") -> None:
+        """End the block by a decision; begin the block where it holds, or `then`."""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+        self.start(then or yes)
+
     def line(self, text: str) -> None:
         """Append one instruction that has no result."""
         self.lines.append(f"  {text}")
@@ -347,8 +357,7 @@ class Body:
         self.module.declare(symbol, fast.scalar, tuple(operand.scalar for operand in operands))
         slow, join = self.label("slow"), self.label("join")
         before = self.block
-        self.line(f"br i1 {self.any(mask).text}, label %{slow}, label %{join}")
-        self.start(slow)
+        self.branch(self.any(mask).text, slow, join)
         if fast.lanes == 1:
             listed = ", ".join(operand.typed for operand in operands)
             patched = self.value(f"call {fast.scalar} @{symbol}({listed})", fast.scalar, 1)
@@ -356,8 +365,7 @@ class Body:
             helper = lanewise_helper(self.module, symbol, fast.scalar, operands, masked=True)
             listed = ", ".join(operand.typed for operand in (mask, fast, *operands))
             patched = self.value(f"call {fast.type} @{helper}({listed})", fast.scalar, fast.lanes)
-        self.line(f"br label %{join}")
-        self.start(join)
+        self.jump(join)
         text = f"phi {fast.type} [ {fast.text}, %{before} ], [ {patched.text}, %{slow} ]"
         return self.value(text, fast.scalar, fast.lanes)
 

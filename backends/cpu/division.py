@@ -106,15 +106,12 @@ def divide(b: Body, dividend: Value, by: Divisor) -> Value:
     outside = b.compare("icmp uge", place, b.iconst(place, _SPAN))
     rare, slow, join = b.label("outside"), b.label("divide"), b.label("divided")
     before, some = b.block, b.any(outside)
-    b.line(f"br i1 {some.text}, label %{rare}, label %{join}")
-    b.start(rare)
+    b.branch(some.text, rare, join)
     zero = b.op("sub", by.lowest, b.iconst(by.lowest, DIVIDENDS[0]))  # or no |a| at all
     true_ones = b.any(b.op("and", outside, b.compare("icmp ne", size, zero)))
-    b.line(f"br i1 {true_ones.text}, label %{slow}, label %{join}")
-    b.start(slow)
+    b.branch(true_ones.text, slow, join)
     true = b.op("fdiv", dividend, by.b)
-    b.line(f"br label %{join}")
-    b.start(join)
+    b.jump(join)
     text = (
         f"phi {true.type} [ {rounded.text}, %{before} ], [ {rounded.text}, %{rare} ], "
         f"[ {true.text}, %{slow} ]"

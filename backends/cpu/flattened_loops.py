@@ -131,8 +131,7 @@ class FlattenedLoops(Wrapper):
         """The loop over tiles of some rows."""
         b = self.b
         b.line("store i64 %obegin, ptr %o.at")
-        b.line("br label %rows")
-        b.start("rows")
+        b.jump("rows")
         first = self.number("load i64, ptr %o.at")
         going = b.value(f"icmp ult i64 {first}, %oend", "i1", 1).text
         ended = self.when(going, "tile")
@@ -146,8 +145,7 @@ class FlattenedLoops(Wrapper):
             self.meet(k, places, elements)
         self.call(inner, "%copy", ("0", "1", "0", elements))
         b.line(f"store i64 {self.number(f'add i64 {first}, {rows}')}, ptr %o.at")
-        b.line("br label %rows")
-        b.start(ended)
+        b.jump("rows", ended)
 
     def meet(self, k: int, places: list[str], elements: str) -> None:
         """Set an operand's address for a tile; copy its elements where that is needed."""

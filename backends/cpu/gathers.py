@@ -31,11 +31,9 @@ def gather(b: Body, dtype: str, *operands: Value) -> Value:
     b.start(row)
     pointer = b.value(f"inttoptr {address.typed} to ptr", "ptr", 1)
     one = b.value(f"load {vector}, ptr {pointer.text}, align 1", memory, operands[-1].lanes)
-    b.line(f"br label %{joined}")
-    b.start(apart)
+    b.jump(joined, apart)
     other = _fetched(b, memory, _addresses(b, operands, 0))
-    b.line(f"br label %{joined}")
-    b.start(joined)
+    b.jump(joined)
     text = f"phi {vector} [ {one.text}, %{row} ], [ {other.text}, %{apart} ]"
     return conversion.from_memory(b, b.value(text, memory, one.lanes), dtype)
 

@@ -39,21 +39,18 @@ def lay_all(b: Body, stores: Sequence[Apart]) -> None:
         there = b.value(f"icmp eq ptr {b.value(text, 'ptr', 1).text}, {address}", "i1", 1)
         in_turn = b.op("and", in_turn, b.op("and", same, there))
     together, each, done = b.label("together"), b.label("each"), b.label("laid")
-    b.line(f"br i1 {in_turn.text}, label %{together}, label %{each}")
-    b.start(together)
+    b.branch(in_turn.text, together, each)
     for part, value in enumerate(lace(b, [value for value, *_ in stores])):
         text = f"getelementptr i8, ptr {place}, i64 {part * value.lanes * size}"
         b.line(f"store {value.typed}, ptr {b.value(text, 'ptr', 1).text}, align 1")
-    b.line(f"br label %{done}")
-    b.start(each)
+    b.jump(done, each)
     if len(stores) == 4:  # two results of complex numbers
         lay_all(b, stores[:2])
         lay_all(b, stores[2:])
     else:
         for value, address, other in stores:
             spacing.lay(b, value, address, other)
-    b.line(f"br label %{done}")
-    b.start(done)
+    b.jump(done)
 
 
 def split(b: Body, vectors: Sequence[Value]) -> list[Value]:

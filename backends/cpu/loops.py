@@ -17,15 +17,13 @@ class Loop:
         self._work = b.label("work")
         self._before = b.block
         self._first = first
-        b.line(f"br label %{self.head}")
-        b.start(self.head)
+        b.jump(self.head)
         self.index = b.fresh()
         self._phi_line = len(b.lines)
         self._carried: list[tuple[str, Value]] = []
         more = f"{self.index}.more"
         b.line(f"{more} = icmp ult i64 {self.index}, {last}")
-        b.line(f"br i1 {more}, label %{self._work}, label %{self.done}")
-        b.start(self._work)
+        b.branch(more, self._work, self.done)
         self.results: list[Value] = []
 
     def carry(self, initial: Value) -> Value:

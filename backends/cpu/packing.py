@@ -96,8 +96,7 @@ class _Packer:
         """Branch on a comparison; begins the first block and returns the other's label."""
         yes, no = self.b.label("yes"), self.b.label("no")
         test = self.b.value(f"icmp {condition}", "i1", 1).text
-        self.b.line(f"br i1 {test}, label %{yes}, label %{no}")
-        self.b.start(yes)
+        self.b.branch(test, yes, no)
         return no
 
     # -- transposed -------------------------------------------------------------------------
@@ -160,12 +159,10 @@ class _Packer:
         for k, vector in enumerate(self.turned(vectors)):
             if k:
                 more, wanted = b.label("row"), b.value(f"icmp ugt i64 {count}, {k}", "i1", 1)
-                b.line(f"br i1 {wanted.text}, label %{more}, label %{done}")
-                b.start(more)
+                b.branch(wanted.text, more, done)
             self.store(vector, corner)
             corner = self.at(corner, ("1", "%to.row"))
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)
 
     def turned(self, vectors: list[Value]) -> list[Value]:
         """Perfect shuffles of vectors, log2 of their number times."""

@@ -171,20 +171,17 @@ def picked_pair(b: Body, scalar: str, turns: Turns, lanes: int) -> tuple[Value, 
     """The elements of two operands, which may take turns."""
     kind, size = f"i{BITS[scalar]}", BITS[scalar] // 8
     together, alone, join = b.label("turns"), b.label("alone"), b.label("turned")
-    b.line(f"br i1 {turns.flag}, label %{together}, label %{alone}")
-    b.start(together)
+    b.branch(turns.flag, together, alone)
     low, high = (_load(b, kind, turns.addresses[0], k * lanes * size, lanes) for k in (0, 1))
     found = []
     for first in (0, 1):
         places = range(first, 2 * lanes, 2)
         found.append([(_typed(b, shuffled(b, low, high, places), scalar), b.block)])
-    b.line(f"br label %{join}")
-    b.start(alone)
+    b.jump(join, alone)
     for ways, address, step in zip(found, turns.addresses, turns.steps, strict=True):
         ways.append((picked(b, scalar, address, step, lanes), b.block))
     block = b.block
-    b.line(f"br label %{join}")
-    b.start(join)
+    b.jump(join)
     left, right = (
         b.value(
             f"phi {vector_type(scalar, lanes)} [ {ways[0][0].text}, %{ways[0][1]} ], "
@@ -227,8 +224,7 @@ def chosen(
     for known, label in labels.items():
         further = b.label("other.step")
         equal = b.value(f"icmp eq i64 {step}, {known * size}", "i1", 1).text
-        b.line(f"br i1 {equal}, label %{label}, label %{further}")
-        b.start(further)
+        b.branch(equal, label, further, further)
     b.line(f"br label %{rest}")
     results: list[tuple[Value | None, str]] = []
     for label, form in ((rest, other), *((labels[known], forms[known]) for known in forms)):

@@ -85,14 +85,12 @@ class Wrapper:
     def when(self, condition: str, stem: str) -> str:
         """Begin a block that runs only if an i1 holds; returns the label to begin after it."""
         yes, no = self.b.label(stem), self.b.label(f"past.{stem}")
-        self.b.line(f"br i1 {condition}, label %{yes}, label %{no}")
-        self.b.start(yes)
+        self.b.branch(condition, yes, no)
         return no
 
     def rejoin(self, label: str) -> None:
         """End a block that `when` began."""
-        self.b.line(f"br label %{label}")
-        self.b.start(label)
+        self.b.jump(label)
 
     def finish(self) -> str:
         """Return the status; the whole function."""
@@ -157,8 +155,7 @@ class Packing(Wrapper):
         more = self.number(f"add i64 {columns}, {width}")
         across = self.number(f"udiv i64 {self.number(f'sub i64 {more}, 1')}, {width}")
         b.line("store i64 %obegin, ptr %o.at")
-        b.line("br label %rows")
-        b.start("rows")
+        b.jump("rows")
         first = self.number("load i64, ptr %o.at")
         going = b.value(f"icmp ult i64 {first}, %oend", "i1", 1).text
         ended = self.when(going, "tile")
@@ -178,8 +175,7 @@ class Packing(Wrapper):
         self.call(inner, "%copy", (first, last, begin, end))
         loop.end()
         b.line(f"store i64 {last}, ptr %o.at")
-        b.line("br label %rows")
-        b.start(ended)
+        b.jump("rows", ended)
 
     def position(self, first: str) -> tuple[str, dict[int, str]]:
         """The place along the loop before the innermost, and operands' offsets by outer ones."""
@@ -246,17 +242,13 @@ class Streaming(Wrapper):
         straight = self.when(ragged, "ragged")
         long = b.value(f"icmp uge i64 {count}, {tuning.STREAMED_VECTORS * lanes}", "i1", 1).text
         self.all_plain, begin, done = b.label("plain"), b.label("long"), b.label("done")
-        b.line(f"br i1 {long}, label %{begin}, label %{self.all_plain}")
-        b.start(begin)
+        b.branch(long, begin, self.all_plain)
         self.rows(plain, past, lanes)
-        b.line(f"br label %{done}")
-        b.start(straight)
+        b.jump(done, straight)
         self.call(past, "%block", ("%obegin", "%oend", "%ibegin", "%iend"))
-        b.line(f"br label %{done}")
-        b.start(self.all_plain)
+        b.jump(done, self.all_plain)
         self.call(plain, "%block", ("%obegin", "%oend", "%ibegin", "%iend"))
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)
         b.line("fence seq_cst")  # streaming stores are not ordered by themselves
         return self.finish()
 
@@ -290,19 +282,16 @@ class Streaming(Wrapper):
         alike = b.value(f"icmp eq i64 {wrong}, 0", "i1", 1).text
         differing, joined = b.label("differing"), b.label("row.done")
         aligned = b.label("aligned")
-        b.line(f"br i1 {alike}, label %{aligned}, label %{differing}")
-        b.start(aligned)
+        b.branch(alike, aligned, differing)
         begin = self.number(f"add i64 %ibegin, {heads[0][0]}")
         vectors = self.number(f"udiv i64 {self.number(f'sub i64 %iend, {begin}')}, {lanes}")
         end = self.number(f"add i64 {begin}, {self.number(f'mul i64 {vectors}, {lanes}')}")
         self.part(plain, row, after, "%ibegin", begin)
         self.call(past, "%block", (row, after, begin, end))
         self.part(plain, row, after, end, "%iend")
-        b.line(f"br label %{joined}")
-        b.start(differing)
+        b.jump(joined, differing)
         self.call(plain, "%block", (row, after, "%ibegin", "%iend"))
-        b.line(f"br label %{joined}")
-        b.start(joined)
+        b.jump(joined)
         loop.end()
 
     def part(self, function: str, row: str, after: str, begin: str, end: str) -> None:

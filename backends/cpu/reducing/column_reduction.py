@@ -99,11 +99,9 @@ class ColumnReduction(Reduction):
         rest = self.number(f"sub i64 {end}, {first}")
         some = b.value(f"icmp ne i64 {rest}, 0", "i1", 1).text
         tail, join = b.label("tail"), b.label("join")
-        b.line(f"br i1 {some}, label %{tail}, label %{join}")
-        b.start(tail)
+        b.branch(some, tail, join)
         visit(first, lane_mask(b, rest, self.lanes), rest)
-        b.line(f"br label %{join}")
-        b.start(join)
+        b.jump(join)
 
     def _at(self, tops: list[str], column: str) -> list[str]:
         """Addresses of operands in a column."""

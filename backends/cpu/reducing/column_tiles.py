@@ -193,11 +193,9 @@ class TiledColumns(ColumnReduction):
         """What is written inside is run where a condition holds."""
         b = self.b
         then, after = b.label("then"), b.label("after")
-        b.line(f"br i1 {condition}, label %{then}, label %{after}")
-        b.start(then)
+        b.branch(condition, then, after)
         yield
-        b.line(f"br label %{after}")
-        b.start(after)
+        b.jump(after)
 
     def _at_columns(self, column: str, mask: Value | None, amount: str) -> None:
         """Go to one vector of columns."""

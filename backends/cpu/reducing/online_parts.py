@@ -203,11 +203,9 @@ class MergeRow(OnlineRowPart, OnlineSums):
                 finite = b.op("and", finite, below)
             self._results(stage + 1)
         good, again, done = b.label("good"), b.label("again"), b.label("merged")
-        b.line(f"br i1 {finite.text}, label %{good}, label %{again}")
-        b.start(good)
+        b.branch(finite.text, good, again)
         self._store_finals()
-        b.line(f"br label %{done}")
-        b.start(again)
+        b.jump(done, again)
         self.values = known
         for stage in later:
             running = self.stages.reductions_of(stage)
@@ -216,8 +214,7 @@ class MergeRow(OnlineRowPart, OnlineSums):
                 self._finish(accumulator, accumulator.parts)
             self._results(stage + 1)
         self._store_finals()
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)
         self.values = saved
 
     def _store_finals(self) -> None:

@@ -75,18 +75,15 @@ class OnlineRow(OnlineRowPart):
         begun = b.value(f"icmp ne i64 {turn}, 0", "i1", 1)
         stores = b.op("or", last, b.op("and", even, begun))
         sums, writes, done = b.label("sums"), b.label("writes"), b.label("item.done")
-        b.line(f"br i1 {stores.text}, label %{writes}, label %{sums}")
-        b.start(sums)
+        b.branch(stores.text, writes, sums, sums)
         self.place = self.number(f"lshr i64 {self.number(f'add i64 {turn}, 1')}, 1")
         self._sum_up(self.place)
-        b.line(f"br label %{done}")
-        b.start(writes)
+        b.jump(done, writes)
         before = self.number(f"sub i64 {self.number(f'lshr i64 {turn}, 1')}, 1")
         end = self.number(f"sub i64 {rows}, 1")
         self.row = self.number(f"select i1 {last.text}, i64 {end}, i64 {before}")
         super()._item(item)
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)
 
     def _call(self, function: str, item: str) -> None:
         """Run one of the other functions for one item."""
@@ -104,12 +101,10 @@ class OnlineRow(OnlineRowPart):
         ready = self.number(f"add i64 {before}, 1")
         all_done = b.value(f"icmp eq i64 {ready}, {self.parts}", "i1", 1).text
         merge, join = b.label("merge"), b.label("summed")
-        b.line(f"br i1 {all_done}, label %{merge}, label %{join}")
-        b.start(merge)
+        b.branch(all_done, merge, join)
         self._call(self.merge_function, row)
         b.line(f"store atomic i64 1, ptr {self._counter(1)} release, align 8")
-        b.line(f"br label %{join}")
-        b.start(join)
+        b.jump(join)
 
     def _all_stages(self) -> None:
         b, saved = self.b, dict(self.values)
@@ -141,8 +136,6 @@ class OnlineRow(OnlineRowPart):
         self._stage(self.stages.last, [])
         self.past = False
         b.line("fence seq_cst")  # streaming stores are not ordered by themselves
-        b.line(f"br label %{done}")
-        b.start(plain)
+        b.jump(done, plain)
         self._stage(self.stages.last, [])
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)

@@ -306,12 +306,10 @@ class PackedColumns(ColumnReduction):
         """Parts that are computed if a condition holds, and others if not."""
         b = self.b
         before, then, join = b.block, b.label("then"), b.label("joined")
-        b.line(f"br i1 {condition}, label %{then}, label %{join}")
-        b.start(then)
+        b.branch(condition, then, join)
         found = write()
         after = b.block
-        b.line(f"br label %{join}")
-        b.start(join)
+        b.jump(join)
         for accumulator, old, new in zip(running, otherwise, found, strict=True):
             accumulator.parts = [
                 b.value(

@@ -310,12 +310,10 @@ class Reduction(Frame):
             last = b.value(f"icmp eq i64 {self.now}, {self.stages.final}", "i1", 1).text
             zeroth = b.value(f"icmp eq i64 {self.part}, 0", "i1", 1).text
             both = b.value(f"and i1 {last}, {zeroth}", "i1", 1).text
-            b.line(f"br i1 {both}, label %{write}, label %{done}")
-            b.start(write)
+            b.branch(both, write, done)
         self._store_each_result()
         if self.split:
-            b.line(f"br label %{done}")
-            b.start(done)
+            b.jump(done)
 
     def _store_each_result(self) -> None:
         """Store what has a result's shape."""
@@ -490,13 +488,11 @@ class Reduction(Frame):
         b, at = self.b, self.stages.loops.index(stage)
         work, after = b.label("part"), b.label("parts")
         mine = b.value(f"icmp eq i64 {self.now}, {at}", "i1", 1).text
-        b.line(f"br i1 {mine}, label %{work}, label %{after}")
-        b.start(work)
+        b.branch(mine, work, after)
         self._stage(stage, running)
         self._keep(stage, running)
         last = not running and at == self.stages.final
-        b.line(f"br label %{after if last else done}")
-        b.start(after)
+        b.jump(after if last else done, after)
         if running:
             self._join(stage, running)
 

@@ -219,12 +219,10 @@ class RowBatches(RowReduction):
         if self.ahead and stage == self.stages.loops[-1]:
             further, past = b.label("next"), b.label("taken")
             some = b.value(f"icmp ult i64 {loop.index}, {self.next_size}", "i1", 1).text
-            b.line(f"br i1 {some}, label %{further}, label %{past}")
-            b.start(further)
+            b.branch(some, further, past)
             following = self._moved_rows(rows, str(self.group))
             self._row(first, following, loop.index)
-            b.line(f"br label %{past}")
-            b.start(past)
+            b.jump(past)
         loop.end()
         self.values, self.lanes = of_group, self.group
 
@@ -267,11 +265,9 @@ class RowBatches(RowReduction):
         if sums:  # there are no errors in rows of one block
             before, several, after = b.block, b.label("several"), b.label("one")
             more = b.value(f"icmp ugt i64 {self.blocks_of_row}, 1", "i1", 1).text
-            b.line(f"br i1 {more}, label %{several}, label %{after}")
-            b.start(several)
+            b.branch(more, several, after)
             whole = [accumulators.with_error(b, *parts) for parts in sums]
-            b.line(f"br label %{after}")
-            b.start(after)
+            b.jump(after)
             for parts, new in zip(sums, whole, strict=True):
                 text = f"phi {new.type} [ {parts[0].text}, %{before} ], [ {new.text}, %{several} ]"
                 parts[0] = b.value(text, new.scalar, new.lanes)

@@ -59,8 +59,7 @@ class RowPlaces(RowReduction):
             if most:
                 fits = b.value(f"icmp ule i64 {self.counts[-1]}, {most}", "i1", 1).text
                 within, after = b.label("within"), b.label("longer")
-                b.line(f"br i1 {fits}, label %{within}, label %{after}")
-                b.start(within)
+                b.branch(fits, within, after)
             self._prepare_divisors(stage)  # each form has vectors, and divisors, of its own
             best, place = form(stage, accumulator)
             place = b.op("add", place, Value(self.begin, "i64", 1))
@@ -174,8 +173,7 @@ class RowPlaces(RowReduction):
         b.start(tail)
         late = self._met(stage, accumulator, self.vectors, self.mask)
         last, end = Value(self.vectors, "i64", 1), b.block
-        b.line(f"br label %{after}")
-        b.start(after)
+        b.jump(after)
         met = _joined(b, (met, before), (late, end))
         vector = _joined(b, (vector, before), (last, end))
         lane = b.intrinsic("llvm.cttz", met, immediates=("i1 false",))
@@ -253,8 +251,7 @@ class RowPlaces(RowReduction):
             hit = b.op("or", hit, unordered)
         some = b.any(hit).text
         before, rare, onward = b.block, b.label("better"), b.label("onward")
-        b.line(f"br i1 {some}, label %{rare}, label %{onward}")
-        b.start(rare)
+        b.branch(some, rare, onward)
         number = b.label("number")
         if unordered is not None:
             nan = b.label("nan")
@@ -263,8 +260,7 @@ class RowPlaces(RowReduction):
             b.line(f"br label %{number}")
         b.start(number)
         new = accumulators.halved(b, few, lambda x, y: self._extreme(accumulator, x, y))
-        b.line(f"br label %{onward}")
-        b.start(onward)
+        b.jump(onward)
         best = _joined(b, (best, before), (new, number))
         turn = _joined(b, (turn, before), (Value(begin, "i64", 1), number))
         outer.end([found.extreme, best, turn])
@@ -272,10 +268,8 @@ class RowPlaces(RowReduction):
         if unordered is None:
             return best, turn.text
         searched, done = b.label("searched"), b.block
-        b.line(f"br label %{searched}")
-        b.start(nan)
-        b.line(f"br label %{searched}")
-        b.start(searched)
+        b.jump(searched, nan)
+        b.jump(searched)
         best = _joined(b, (best, done), (b.fconst(best, float("nan")), nan))
         return best, _joined(b, (turn, done), (Value(begin, "i64", 1), nan)).text
 
@@ -342,23 +336,19 @@ class RowPlaces(RowReduction):
         wide = b.splat(best, self.lanes)
         seek, look, onward, done = (b.label(n) for n in ("seek", "look", "onward", "placed"))
         before, now = b.block, b.fresh()
-        b.line(f"br label %{seek}")
-        b.start(seek)
+        b.jump(seek)
         b.line(f"{now} = phi i64 [ {turn}, %{before} ], [ {now}.next, %{onward} ]")
         # It is there, unless another thread changes the array meanwhile.
         inside = b.value(f"icmp ult i64 {now}, {self.turns}", "i1", 1).text
-        b.line(f"br i1 {inside}, label %{look}, label %{done}")
-        b.start(look)
+        b.branch(inside, look, done)
         start, value = self._elements(stage, accumulator, now)
         same = self._equal(value, wide)
         found = b.value(f"bitcast {same.typed} to {bits}", bits, 1)
         none = b.value(f"icmp eq {bits} {found.text}, 0", "i1", 1).text
         looked = b.block
-        b.line(f"br i1 {none}, label %{onward}, label %{done}")
-        b.start(onward)
+        b.branch(none, onward, done)
         b.line(f"{now}.next = add i64 {now}, 1")
-        b.line(f"br label %{seek}")
-        b.start(done)
+        b.jump(seek, done)
         first = _joined(b, (Value("0", "i64", 1), seek), (Value(start, "i64", 1), looked))
         lane = _joined(b, (Value("1", bits, 1), seek), (found, looked))
         lane = b.intrinsic("llvm.cttz", lane, immediates=("i1 false",))
@@ -392,8 +382,7 @@ class JoinedParts(RowPlaces):
         finished = self.number(f"add i64 {before}, 1")
         last = b.value(f"icmp eq i64 {finished}, {self.parts}", "i1", 1).text
         join = b.label("join")
-        b.line(f"br i1 {last}, label %{join}, label %{done}")
-        b.start(join)
+        b.branch(last, join, done)
         self._joined(stage, running)
 
     def _store_results(self, done: str) -> None:
@@ -401,5 +390,4 @@ class JoinedParts(RowPlaces):
         for place, (number, _) in enumerate(self.nest.stores):
             if self.stages.store_level(place) == 1:
                 self._store_result(len(self.nest.loads) + place, number)
-        b.line(f"br label %{done}")
-        b.start(done)
+        b.jump(done)

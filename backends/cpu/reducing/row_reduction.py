@@ -327,23 +327,19 @@ class RowReduction(RowTruths):
         tail, join = b.label("tail"), b.label("join")
         old = [list(a.parts) for a in running]
         ways = [(b.block, old)]
-        b.line(f"br i1 {some}, label %{tail}, label %{join}")
-        b.start(tail)
+        b.branch(some, tail, join)
         if self._takes_few(stage, running):
             few, many = b.label("few"), b.label("many")
             is_few = b.value(f"icmp ule i64 {self.rest}, {self.native}", "i1", 1).text
-            b.line(f"br i1 {is_few}, label %{few}, label %{many}")
-            b.start(few)
+            b.branch(is_few, few, many)
             self._take_few(stage, running, tops)
             ways.append((b.block, [a.parts for a in running]))
-            b.line(f"br label %{join}")
-            b.start(many)
+            b.jump(join, many)
             for accumulator, parts in zip(running, old, strict=True):
                 accumulator.parts = list(parts)
         self._take_vector(stage, running, tops, self.vectors, self.mask)
         ways.append((b.block, [a.parts for a in running]))
-        b.line(f"br label %{join}")
-        b.start(join)
+        b.jump(join)
         for place, accumulator in enumerate(running):
             joined_parts = []
             for part, new in enumerate(accumulator.parts):
@@ -416,15 +412,13 @@ class RowReduction(RowTruths):
         if self.nest.reduced == 1:
             add, join = b.label("add"), b.label("added")
             fresh = b.value(f"icmp eq i64 {block}, 0", "i1", 1).text
-            b.line(f"br i1 {fresh}, label %{join}, label %{add}")
-            b.start(add)
+            b.branch(fresh, join, add, add)
         for accumulator, (high, low) in zip(exact, sums, strict=True):
             total, error = accumulators.two_sum(b, high, accumulator.parts[0])
             accumulator.parts = [total, b.op("fadd", low, error)]
         if self.nest.reduced > 1:
             return
-        b.line(f"br label %{join}")
-        b.start(join)
+        b.jump(join)
         for accumulator, value, (_, low) in zip(exact, first, sums, strict=True):
             accumulator.parts = [
                 b.value(
