@@ -173,35 +173,57 @@ def _fitting(
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """One for each launch."""
+    """One for each workload."""
+    yield from (_row(*workload) for workload in workloads())
+
+
+#: Constants of `reduction_plan` that are off, and rows that they are for.
+SWITCHED = {"CLUSTERS": (65_536, 131_072), "AHEAD": (4096, 16_384)}
+
+
+def switched() -> Iterator[dict[str, Any]]:
+    """A softmax of rows as they are, and with what is off by itself."""
+    table_ = np.ones((4, 32), np.float32)
+    for constant, lengths in SWITCHED.items():
+        for hidden in lengths:
+            for on in (False, True):
+                setattr(reduction_plan, constant, on)
+                yield _row("softmax", lambda x: softmax(np, x), hidden, (table_,), [1, 1])
+            setattr(reduction_plan, constant, False)
+
+
+def _row(
+    name: str, function: Callable[..., Any], hidden: int, arguments: tuple[Any, ...],
+    along: list[int],
+) -> dict[str, Any]:  # fmt: skip
+    """What a workload's launches ask for; the arguments are those that `workloads` gives."""
     library = find("nvrtc")
     if library is None:
         raise SystemExit("no NVRTC: pip install nvidia-cuda-nvrtc")
-    for name, function, hidden, arguments, along in workloads():
-        (nest,) = nests_of(function, *arguments)
-        known: dict[Variant, tuple[int, int, int]] = {}
-        occupy = partial(_fitting, library, emit([nest], name), known)
-        if nest.strategy == "map":
-            fit = occupy(Variant(), geometry.BLOCK, 0)
-            steps = [[4]] * (len(nest.loads) + len(nest.stores))
-            lengths = (ELEMENTS,)
-            plan = geometry.plan(nest, lengths, steps, geometry.Occupancy(MULTIPROCESSORS, fit))
-        else:
-            resources = geometry.Resources(MULTIPROCESSORS, SHARED - 1024)
-            lengths = (ELEMENTS // hidden, hidden) if hidden else (ELEMENTS,)
-            steps = [[4 * hidden * kept, 4] for kept in along] if hidden else [[4], [0]]
-            plan = reduction_plan.plan(Stages(nest), lengths, steps, resources, occupy)
-            fit = blocks_each(known[plan.variant][0], plan.block, plan.shared)
-        registers, stack, instructions = known[plan.variant]
-        there = min(fit, -(-plan.grid // MULTIPROCESSORS)) * plan.block
-        yield {
-            "workload": name, "row": hidden, "strategy": plan.strategy,
-            "kernel": f"{plan.variant.name} {plan.variant.held or ''}".strip(),
-            "blocks": plan.grid, "threads": plan.block, "launches": plan.phases,
-            "registers": registers, "stack": stack, "shared": plan.shared,
-            "instructions": instructions, "resident": there,
-            "under_way": there * _under_way(nest, plan), "moved": _moved(nest, plan, along),
-        }  # fmt: skip
+    (nest,) = nests_of(function, *arguments)
+    known: dict[Variant, tuple[int, int, int]] = {}
+    occupy = partial(_fitting, library, emit([nest], name), known)
+    if nest.strategy == "map":
+        fit = occupy(Variant(), geometry.BLOCK, 0)
+        steps = [[4]] * (len(nest.loads) + len(nest.stores))
+        lengths = (ELEMENTS,)
+        plan = geometry.plan(nest, lengths, steps, geometry.Occupancy(MULTIPROCESSORS, fit))
+    else:
+        resources = geometry.Resources(MULTIPROCESSORS, SHARED - 1024, clusters=True)
+        lengths = (ELEMENTS // hidden, hidden) if hidden else (ELEMENTS,)
+        steps = [[4 * hidden * kept, 4] for kept in along] if hidden else [[4], [0]]
+        plan = reduction_plan.plan(Stages(nest), lengths, steps, resources, occupy)
+        fit = blocks_each(known[plan.variant][0], plan.block, plan.shared)
+    registers, stack, instructions = known[plan.variant]
+    there = min(fit, -(-plan.grid // MULTIPROCESSORS)) * plan.block
+    return {
+        "workload": name, "row": hidden, "strategy": plan.strategy,
+        "kernel": f"{plan.variant.name} {plan.variant.held or ''}".strip(),
+        "blocks": plan.grid, "threads": plan.block, "launches": plan.phases,
+        "registers": registers, "stack": stack, "shared": plan.shared,
+        "instructions": instructions, "resident": there,
+        "under_way": there * _under_way(nest, plan), "moved": _moved(nest, plan, along),
+    }  # fmt: skip
 
 
 _HEAD = """\
@@ -226,15 +248,33 @@ def table(found: list[dict[str, Any]]) -> str:
     wanted = {name: speed * LATENCY_S / MULTIPROCESSORS for name, speed in SPEEDS.items()}
     need = ", ".join(f"{size / 1024:.0f} KiB on an {name}" for name, size in wanted.items())
     lines = [_HEAD.format(need=need, latency=LATENCY_S * 1e9, multiprocessors=MULTIPROCESSORS)]
-    for each in found:
-        lines.append(
-            f"| {each['workload']} | {each['row'] or ''} | {each['strategy']} | {each['kernel']} | "
-            f"{each['launches']} | {each['blocks']} x {each['threads']} | {each['registers']} | "
-            f"{each['stack']} | {each['shared']} | {each['instructions']} | {each['resident']} | "
-            f"{each['under_way'] / 1024:.0f} | {each['moved']} | "
-            f"{share(each['under_way'], 'H200'):.0%} |"
-        )
+    lines += map(_line, found)
     return "\n".join(lines) + "\n"
+
+
+def _line(each: dict[str, Any]) -> str:
+    """A row of the first table."""
+    predicted = share(each["under_way"], "H200")
+    return (
+        f"| {each['workload']} | {each['row'] or ''} | {each['strategy']} | {each['kernel']} | "
+        f"{each['launches']} | {each['blocks']} x {each['threads']} | {each['registers']} | "
+        f"{each['stack']} | {each['shared']} | {each['instructions']} | {each['resident']} | "
+        f"{each['under_way'] / 1024:.0f} | {each['moved']} | {predicted:.0%} |"
+    )
+
+
+_SWITCHED = """
+## What is off until a device has run it
+
+Rows as they are run, and below each with clusters of blocks ("cluster") or with the next row
+copied ahead ("ahead"); columns are those of the first table.
+"""
+
+
+def switched_table(found: list[dict[str, Any]]) -> str:
+    """As Markdown."""
+    head = _HEAD[_HEAD.index("| workload") :].split("\n")
+    return _SWITCHED + "\n" + "\n".join([*head, *map(_line, found)]) + "\n"
 
 
 _ACROSS = """
@@ -264,6 +304,7 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     options = parser.parse_args()
     text = table(list(rows())) + across_table(list(transposes()))
+    text += switched_table(list(switched()))
     options.target.write_text(text)
     print(text)
 

@@ -200,16 +200,21 @@ INLINE void store(const Lanes<T, N>& x, char* to, bool whole, int left, Offset a
 
 _add("fill_tile", """
 // A tile of 32 x 32 elements, read along `along`, line after line; a line has a place to spare.
+// Beyond an edge stands what lies at it: all loads are on their way before one is waited for.
 template <class T, class Offset, class Index>
 INLINE void fill_tile(
     T* tile, const char* from, Offset along, Offset apart, Index wide, Index deep, bool alone
 ) {
-    const unsigned int lane = threadIdx.x % 32;
+    const unsigned int lane = threadIdx.x % 32, line = threadIdx.x / 32;
+    const char* const at = from + (Offset)(lane < wide ? lane : wide - 1) * along;
+    T found[4];
     #pragma unroll
-    for (unsigned int line = threadIdx.x / 32; line < 32; line += 8)
-        if (lane < wide && line < deep)
-            tile[line * 33 + lane] =
-                fetch<T>(from + (Offset)lane * along + (Offset)line * apart, alone);
+    for (unsigned int k = 0; k < 4; ++k) {
+        const Index each = line + 8 * k;
+        found[k] = fetch<T>(at + (Offset)(each < deep ? each : deep - 1) * apart, alone);
+    }
+    #pragma unroll
+    for (unsigned int k = 0; k < 4; ++k) tile[(line + 8 * k) * 33 + lane] = found[k];
 }
 """)
 

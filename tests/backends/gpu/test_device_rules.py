@@ -238,15 +238,18 @@ def test_programs_mean_the_same_when_the_compiler_does_its_best(name: str) -> No
         assert_means(name, fuser.fuse(function, fallback="error")(*arguments))
 
 
+def loose_products(text: str) -> list[str]:
+    """Lines of a unit's PTX in which an assembler may join a product and a sum."""
+    lines = assembly_text(require("nvrtc"), text).splitlines()
+    return [line for line in lines if _LOOSE.search(line)]
+
+
 def test_no_product_may_be_contracted() -> None:
     """An assembler may join `mul` and `add` to one rounding; `mul.rn` it leaves alone.
 
     The driver assembles PTX itself where a device is newer than the compiler.
     """
-    path = require("nvrtc")
     texts = program_texts()
     for name in ("axpy", "laplacian", "black-scholes", "half", "softmax", "layer-norm", "total"):
         for text in texts[name]:
-            lines = assembly_text(path, text).splitlines()
-            loose = [line for line in lines if _LOOSE.search(line)]
-            assert not loose, (name, loose[:3])
+            assert not loose_products(text), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fuser.backends.gpu.geometry import TILE
 from fuser.backends.gpu.variants import Variant
 from fuser.base import config
 from tests.backends.gpu.host import HostGpuBackend
-from tests.backends.gpu.nvrtc import compile_with_nvrtc
+from tests.backends.gpu.nvrtc import assembly_text, compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
 
@@ -109,6 +110,17 @@ def test_accesses_move_whole_sectors() -> None:
     lane = np.arange(32)
     assert sectors(4 * lane) == 4
     assert sectors(4 * 8192 * lane) == 32
+
+
+def test_a_tiles_loads_are_under_way_together() -> None:
+    """Between the barriers a thread asks for four elements, and then waits for the first."""
+    (nest,) = nests_of(lambda x, y: x + y.T, _numbers(40, 33), _numbers(33, 40))
+    path = require("nvrtc")
+    text = assembly_text(path, emit([nest], "tiles"), "90", Variant(tiles=True))
+    between = text.split("bar.sync")[1]
+    order = re.findall(r"\b(ld|st)\.(?:global|shared)", between)
+    assert order[-4:] == ["st"] * 4
+    assert set(order[:-4]) == {"ld"}
 
 
 @pytest.mark.parametrize("number", ["75", "100"])

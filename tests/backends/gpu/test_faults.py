@@ -14,12 +14,14 @@ import pytest
 import fuser
 from fuser.backends.gpu import device, nvrtc
 from fuser.backends.gpu.device import CudaDevice
+from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.emit_map import Map
 from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.geometry import Resources
 from tests.backends.gpu import fake_arrays, fake_cupy
 from tests.backends.gpu import test_device_rules as rules
 from tests.backends.gpu.programs import numbers
+from tests.backends.gpu.units import nests_of
 
 cupy = fake_cupy.for_a_file()
 
@@ -37,6 +39,12 @@ def _rows(cupy: Any) -> None:
         cupy.asarray(rows)
     )
     np.testing.assert_allclose(found.get(), rows / rows.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def _product(cupy: Any) -> None:
+    """A product, that a sum might follow."""
+    x = numbers(5)
+    assert not rules.loose_products(emit(nests_of(lambda x: x * x, x), "product"))
 
 
 def _short(cupy: Any) -> None:
@@ -98,7 +106,7 @@ FAULTS: dict[str, tuple[Patch, Callable[[Any], None], str]] = {
         lambda patch: patch.setattr(
             nvrtc, "FLAGS", tuple(flag for flag in nvrtc.FLAGS if "fmad" not in flag)
         ),
-        lambda _: rules.test_no_product_may_be_contracted(),
+        _product,
         "",
     ),
     "counters are whatever memory has": (

