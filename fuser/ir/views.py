@@ -9,7 +9,7 @@ A chain of views is applied to arrays, merged where two are one, and followed ax
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, Self
 
@@ -608,6 +608,19 @@ class Part(View):
         bounds = f"{dim(self.start)}:{dim(self.stop)}:{self.step}"
         return f"{array}[{':, ' * self.axis}{bounds}]"
 
+    def is_place_of(self, index: View) -> bool:
+        """Whether it is one place, of which an index drops the axis."""
+        if not isinstance(index, Index) or self.step != 1 or self.stop - self.start != 1:
+            return False
+        others = (FULL,) * self.axis
+        return len(index.parts) > self.axis and index.parts == (
+            *others, 0, *(FULL,) * (len(index.parts) - self.axis - 1)
+        )
+
+    def python_of_place(self, array: str, dim: Spelling) -> str:
+        """An index by a number, of which an array is left."""
+        return f"{array}[{':, ' * self.axis}{dim(self.start)}, ...]"
+
     def seen(self, seen: Seen) -> Seen | None:
         """One axis is narrowed."""
         place, axis, box = self.axis, seen.axes[self.axis], seen.box
@@ -820,3 +833,14 @@ def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
     """Whether an array of `shape`, seen through views, is surely the same along some axes."""
     seen = seen_through(shape, views)
     return seen is not None and all(seen.axes[axis] is None for axis in axes)
+
+
+def in_steps(chain: Chain) -> Iterator[tuple[View, bool]]:
+    """Yield views, and whether one is a place, with the index behind it that drops its axis."""
+    waiting = list(chain)
+    while waiting:
+        view = waiting.pop(0)
+        place = isinstance(view, Part) and bool(waiting) and view.is_place_of(waiting[0])
+        if place:
+            del waiting[0]
+        yield view, place

@@ -23,7 +23,7 @@ from fuser.ir import dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
-from fuser.ir.views import Chain, Part
+from fuser.ir.views import Chain, Part, in_steps
 from fuser.program_spec import Asked, Between, ElementLoop, Kind, LoopRegion, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
@@ -384,7 +384,7 @@ class StraightLine:
         seen = self._name(value)
         if chain and not self._kinds[value].is_array:
             seen = f"{self._object(np.asarray)}({seen})"
-        for view in chain:
+        for view, place in in_steps(chain):
             late = any(map(self._is_late, view.lengths))
             if late:
                 self._seen_parts += 1
@@ -392,7 +392,10 @@ class StraightLine:
                 seen = f"w{self._seen_parts}"
             if late and isinstance(view, Part):
                 self._miss([f"{self._number(str(view.stop))} > {seen}.shape[{view.axis}]"])
-            seen = view.python(seen, self._object, self._length)
+            if place and isinstance(view, Part):
+                seen = view.python_of_place(seen, self._length)
+            else:
+                seen = view.python(seen, self._object, self._length)
         return seen
 
     def _length(self, dim: Dim) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuser.ir import attribute_text, dims, layouts, views
+from fuser.ir.views import FULL
 from tests.fuser.comparing import assert_same, visible_strides
 from tests.fuser.random_programs import laid_out
 
@@ -357,3 +358,27 @@ def test_slices_of_slices_are_one() -> None:
     assert views.compose((first,), (then,)) == (attribute_text.read("index", "3:-1, :-1"),)
     there, back = views.Transpose((1, 2, 0)), views.Transpose((2, 0, 1))
     assert views.compose((there,), (back,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("axis", "parts", "place"),
+    [(0, (0,), True), (1, (FULL, 0), True), (1, (FULL, 0, FULL), True), (1, (0,), False),
+     (0, (slice(1),), False), (0, (0, None), False), (0, (-1,), False), (1, (FULL, 0, 0), False)],
+)  # fmt: skip
+def test_a_place_and_the_index_that_drops_its_axis(
+    axis: int, parts: tuple[Any, ...], place: bool
+) -> None:
+    """Are one index by a number, which leaves an array."""
+    start = dims.symbol("n1")
+    chain = (views.Part(axis, start, start + 1), views.Index(parts))
+    found = list(views.in_steps(chain))
+    assert [one for _, one in found] == ([True] if place else [False, False])
+    if place:
+        given = np.arange(24).reshape(2, 3, 4)
+        view = found[0][0]
+        assert isinstance(view, views.Part)
+        text = view.python_of_place("given", str)
+        seen = eval(text, {"given": given, "n1": 1})
+        assert np.array_equal(seen, views.apply_views(given, chain, {"n1": 1}, np))
+        wider = (views.Part(axis, start, start + 2), views.Index(parts))
+        assert not any(one for _, one in views.in_steps(wider))

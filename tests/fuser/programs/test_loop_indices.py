@@ -284,3 +284,42 @@ def test_windows_of_what_a_loop_has_made() -> None:
         random = np.random.default_rng(turn)
         x, w = random.normal(size=(4, length, 7)), random.normal(size=(size, size, 8))
         np.testing.assert_allclose(fused(x, w), halved(x, w), rtol=1e-13)
+
+
+def _triangle(x: Any, out: Any) -> Any:
+    for i in range(x.shape[1]):
+        out[i:, i] = out[i, i:] = x[:, i] @ x[:, i:]
+    return out
+
+
+def _planes(x: Any, out: Any) -> Any:
+    for i in range(out.shape[1]):
+        out[:, i, :] = np.sort(x)[:2]
+        out[0, i, 1:] = x[i, 0]
+        out[1, :, i] = np.sort(x[i])
+    return out
+
+
+def _elements(x: Any, out: Any) -> Any:
+    for i in range(x.shape[0]):
+        out[i : i + 1, 0:1] = np.linalg.norm(x[i])
+        out[i, 1] = np.median(x[:, i])
+    return out
+
+
+def _one_row(x: Any, out: Any) -> Any:
+    for i in range(x.shape[0]):
+        out[i : i + 1] = np.sort(x[i : i + 1])
+        out[i, 1:] += np.sort(x[:, i])[1:]
+    return out
+
+
+@pytest.mark.parametrize("function", [_triangle, _planes, _elements, _one_row])
+def test_places_of_one_element_are_written_by_their_numbers(function: Any) -> None:
+    """And read so: NumPy needs half the time that a slice of one element takes."""
+    fused = fuser.fuse(function, fallback="error")
+    for length in (5, 3, 7, 5):
+        x = np.random.default_rng(length).standard_normal((length, length))
+        made = [np.zeros((2, length, length) if function is _planes else x.shape) for _ in "ab"]
+        for _ in range(3):
+            np.testing.assert_allclose(fused(x, made[0]), function(x, made[1]), rtol=1e-14)
