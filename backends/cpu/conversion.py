@@ -34,8 +34,11 @@ def convert(b: Body, x: Value, source: str, target: str) -> Value:
     if target == "bool":
         return _to_bool(b, x)
     if source == "bool":
-        whole = b.cast("zext", x, "i32" if "float" in target else REGISTER[target])
-        return whole if "int" in target else b.cast("uitofp", whole, REGISTER[target])
+        if "int" in target:
+            return b.cast("zext", x, REGISTER[target])
+        ends = [b.constant_bits(REGISTER[target], x.lanes, float_bits(REGISTER[target], value))
+                for value in (1.0, 0.0)]  # fmt: skip
+        return b.select(x, *ends)
     if "float" in source:
         return _from_float(b, x, source, target)
     return _from_integer(b, x, source, target)
