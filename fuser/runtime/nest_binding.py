@@ -226,12 +226,7 @@ def _collapsed(
     )
     if 0 in shape:
         return spec, None
-    wanted = tuple(
-        (leaf.payload.expression, leaf.dtype)
-        for leaf in (section.leaves[k] for k in scalar_nodes(section))
-    )
-    places = tuple((name, layout.offset) for name, layout in found)
-    return spec, Loops(places, wanted, lengths, strides, _moves(found))
+    return spec, _loops(section, found, lengths, strides)
 
 
 def _strategy(section: Section, rank: int) -> str:
@@ -282,11 +277,18 @@ def _collapse(
     return [*lengths[:-1], shape[axis], lengths[-1]], strides
 
 
-def _moves(found: Sequence[tuple[str, Layout]]) -> tuple[tuple[int, Dim, int], ...]:
-    """What each call adds to the offsets of operands: their numbers, expressions, bytes."""
-    return tuple(
-        (k, index, step) for k, (_, layout) in enumerate(found) for index, step in layout.moves
-    )
+def _loops(
+    section: Section, found: Sequence[tuple[str, Layout]], lengths: list[int],
+    strides: list[list[int]],
+) -> Loops:  # fmt: skip
+    """Loops over operands that were found; each call moves some of these by expressions."""
+    scalars = [section.leaves[k] for k in scalar_nodes(section)]
+    moves = ((k, i, step) for k, (_, layout) in enumerate(found) for i, step in layout.moves)
+    return Loops(
+        tuple((name, layout.offset) for name, layout in found),
+        tuple((leaf.payload.expression, leaf.dtype) for leaf in scalars),
+        lengths, strides, tuple(moves),
+    )  # fmt: skip
 
 
 def _bind_reduction(
@@ -348,13 +350,8 @@ def _bind_reduction(
     spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
     if 0 in lengths:
         return spec, None
-    wanted = tuple(
-        (leaf.payload.expression, leaf.dtype)
-        for leaf in (section.leaves[k] for k in scalar_nodes(section))
-    )
-    places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
-    return spec, Loops(places, wanted, [*lengths, *reduced], all_strides, _moves(found))
+    return spec, _loops(section, found, [*lengths, *reduced], all_strides)
 
 
 def _hold_still(

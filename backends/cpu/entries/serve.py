@@ -38,10 +38,9 @@ done:
   ret void
 }
 
-define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) alwaysinline {
+define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long, ptr %team) alwaysinline {
 entry:
   %nests = get i64 %table TABLE.nests
-  %team = get ptr %api API.team
   br i1 %long, label %released, label %held
 held:
   %is.one = icmp eq i64 %nests, 1
@@ -153,7 +152,8 @@ launch:
   %always = icmp ne i64 %long.bit, 0
   %takes.long = icmp uge i64 %work, %patience
   %long = or i1 %always, %takes.long
-  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 %long)
+  %team = get ptr %api API.team
+  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 %long, ptr %team)
   br i1 %owned, label %give.back, label %finished
 give.back:
   br i1 %to.pool, label %free.pooled, label %free.plain
@@ -371,20 +371,7 @@ convert:
   br i1 %converted, label %launch, label %discard
 launch:
   call void @addresses(ptr %table, ptr %bases, ptr %words)
-  %nests = get i64 %table TABLE.nests
-  %is.single = icmp eq i64 %nests, 1
-  br i1 %is.single, label %run, label %run.all
-run:
-  %kernel = load ptr, ptr %words
-  %outer = get i64 %words HEAD.outer
-  %inner = get i64 %words HEAD.inner
-  %block = getelementptr i8, ptr %words, i64 HEAD.size
-  %status = call i32 %kernel(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
-  br label %count
-run.all:
-  %statuses = call i32 @sequence(ptr %words, i64 %nests, ptr null)
-  br label %count
-count:
+  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 false, ptr null)
   %hits = get i64 %context CONTEXT.hits
   %hits1 = add i64 %hits, 1
   put i64 %hits1 %context CONTEXT.hits
