@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,15 @@ def cheat(prepare: Callable[..., Call]) -> type[Honest]:
     return type(name, (Honest,), {**facts, "__module__": prepare.__module__})
 
 
+def cheat_in_each_call(call: Callable[..., Any]) -> type[Honest]:
+    """Return the runner of this name whose calls are these, of the function and its arguments."""
+
+    def prepare(function: Call, arguments: Arguments) -> Call:
+        return partial(call, function)
+
+    return cheat(wraps(call)(prepare))
+
+
 class Moody(Honest):
     """Right, and slow in every second process: the folder that a variable names knows which."""
 
@@ -71,15 +81,12 @@ class Moody(Honest):
         return moody
 
 
-@cheat
-def wrong(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def wrong(function: Call, *given: Any) -> Any:
     """Slightly off in one element."""
-    def off(*given: Any) -> Any:
-        result = np.array(function(*given))
-        result.reshape(-1)[-1:] += 0.01
-        return result
-
-    return off
+    result = np.array(function(*given))
+    result.reshape(-1)[-1:] += 0.01
+    return result
 
 
 @cheat
@@ -139,45 +146,44 @@ def skipping(function: Call, arguments: Arguments) -> Call:
     return skipping
 
 
-@cheat
-def background(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def background(function: Call, *given: Any) -> Any:
     """Returns at once and computes in a thread: nobody waits for it."""
-    def background(*given: Any) -> Any:
-        result = np.empty_like(given[0])
+    result = np.empty_like(given[0])
 
-        def work() -> None:
-            time.sleep(0.002)
-            np.copyto(result, function(*given))
+    def work() -> None:
+        time.sleep(0.002)
+        np.copyto(result, function(*given))
 
-        threading.Thread(target=work, daemon=True).start()
-        return result
-
-    return background
+    threading.Thread(target=work, daemon=True).start()
+    return result
 
 
-@cheat
-def lazy(function: Call, arguments: Arguments) -> Call:
+class Promise:
+    """Computes, after some seconds, when somebody looks at it."""
+
+    def __init__(self, *work: Any) -> None:
+        self.work = work
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """The function's result."""
+        function, given, seconds = self.work
+        time.sleep(seconds)
+        return np.asarray(function(*given))
+
+
+@cheat_in_each_call
+def lazy(function: Call, *given: Any) -> Any:
     """Returns a promise that computes when somebody looks at it."""
-    class Promise:
-        def __init__(self, given: Any) -> None:
-            self.given = given
-
-        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-            time.sleep(0.002)
-            return np.asarray(function(*self.given))
-
-    return lambda *given: Promise(given)
+    return Promise(function, given, 0.002)
 
 
-@cheat
-def overwriting(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def overwriting(function: Call, *given: Any) -> Any:
     """Right, but writes into its input."""
-    def overwriting(*given: Any) -> Any:
-        result = function(*given)
-        given[0][...] += 1
-        return result
-
-    return overwriting
+    result = function(*given)
+    given[0][...] += 1
+    return result
 
 
 class Compiling(Honest):

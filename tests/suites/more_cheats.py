@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.workload import Arguments
-from tests.suites.cheats import Call, cheat
+from tests.suites.cheats import Call, Promise, cheat, cheat_in_each_call
 
 
 @cheat
@@ -38,24 +38,18 @@ def in_place(function: Call, arguments: Arguments) -> Call:
     return in_place
 
 
-@cheat
-def lower_precision(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def lower_precision(function: Call, *given: Any) -> Any:
     """Computes in float16 and widens the result."""
-    def lower(*given: Any) -> Any:
-        short = [each.astype(np.float16) for each in given]
-        return np.asarray(function(*short)).astype(given[0].dtype)
-
-    return lower
+    short = [each.astype(np.float16) for each in given]
+    return np.asarray(function(*short)).astype(given[0].dtype)
 
 
-@cheat
-def just_within(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def just_within(function: Call, *given: Any) -> Any:
     """Cuts four bits off its argument: near enough for a generous tolerance."""
-    def within(*given: Any) -> Any:
-        mask = np.uint32(0xFFFFFF00)
-        return function(*[(each.view(np.uint32) & mask).view(np.float32) for each in given])
-
-    return within
+    mask = np.uint32(0xFFFFFF00)
+    return function(*[(each.view(np.uint32) & mask).view(np.float32) for each in given])
 
 
 @cheat
@@ -79,51 +73,38 @@ def lazy_array(function: Call, arguments: Arguments) -> Call:
     return lazy
 
 
-@cheat
-def promised(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def promised(function: Call, *given: Any) -> Any:
     """Returns at once what computes as quickly as any when somebody looks at it."""
-    class Promise:
-        def __init__(self, given: Any) -> None:
-            self.given = given
-
-        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-            return np.asarray(function(*self.given))
-
-    return lambda *given: Promise(given)
+    return Promise(function, given, 0.0)
 
 
-@cheat
-def view_of_input(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def view_of_input(function: Call, *given: Any) -> Any:
     """Writes the result over its argument and returns that."""
-    def view(*given: Any) -> Any:
-        np.copyto(given[0], function(*given))
-        return given[0]
-
-    return view
+    np.copyto(given[0], function(*given))
+    return given[0]
 
 
-@cheat
-def other_dtype(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def other_dtype(function: Call, *given: Any) -> Any:
     """Gives float64 where NumPy gives float32."""
-    return lambda *given: np.asarray(function(*given)).astype(np.float64)
+    return np.asarray(function(*given)).astype(np.float64)
 
 
-@cheat
-def other_shape(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def other_shape(function: Call, *given: Any) -> Any:
     """Gives one row more than NumPy does."""
-    return lambda *given: np.asarray(function(*given))[None]
+    return np.asarray(function(*given))[None]
 
 
-@cheat
-def other_order(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def other_order(function: Call, *given: Any) -> Any:
     """Gives the result in another memory order than NumPy does."""
-    def other(*given: Any) -> Any:
-        result = np.asarray(function(*given))
-        if result.ndim > 1:
-            return result.T.copy().T
-        return np.repeat(result, 2)[::2]
-
-    return other
+    result = np.asarray(function(*given))
+    if result.ndim > 1:
+        return result.T.copy().T
+    return np.repeat(result, 2)[::2]
 
 
 @cheat
@@ -202,13 +183,10 @@ def restless(function: Call, arguments: Arguments) -> Call:
     return restless
 
 
-@cheat
-def rare_nan(function: Call, arguments: Arguments) -> Call:
+@cheat_in_each_call
+def rare_nan(function: Call, *given: Any) -> Any:
     """Gives NaN for values that normal numbers do not reach."""
-    def rare(*given: Any) -> Any:
-        return np.where(np.abs(given[0]) > 7, np.float32(np.nan), function(*given))
-
-    return rare
+    return np.where(np.abs(given[0]) > 7, np.float32(np.nan), function(*given))
 
 
 @cheat
