@@ -10,17 +10,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 #: `refuse(how)`: from then on, this process gets no executable memory; False where the kernel
-#: cannot do that. MDWE is 65, PR_SET_NO_NEW_PRIVS 38, PR_SET_SECCOMP 22 with a filter (2): system
-#: call 10 (mprotect), or 9 (mmap), whose third argument has PROT_EXEC (4), gives EACCES.
+#: cannot do that. MDWE is 65, PR_SET_NO_NEW_PRIVS 38, PR_SET_SECCOMP 22 with a filter (2): the
+#: system calls mprotect and mmap, where their third argument has PROT_EXEC (4), give EACCES.
 PRELUDE = """
-import ctypes, resource, struct, sys
+import ctypes, os, resource, struct, sys
+
+MPROTECT, MMAP = {"x86_64": (10, 9), "aarch64": (226, 222)}[os.uname().machine]
 
 def refuse(how):
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
     if how == "mdwe":
         return prctl(65, 1, 0, 0, 0) == 0
-    calls = {"mprotect": [10], "mmap": [9, 10]}[how]
+    calls = {"mprotect": [MPROTECT], "mmap": [MMAP, MPROTECT]}[how]
     rules = [(0x20, 0, 0, 0)]
     for number in calls:
         rules += [(0x15, 0, 4, number), (0x20, 0, 0, 32), (0x45, 0, 1, 4), (0x06, 0, 0, 0x0005000D),

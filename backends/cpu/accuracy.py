@@ -22,6 +22,7 @@ from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_
 from fuser.backends.cpu.elementary.table import ELEMENTARY
 from fuser.backends.cpu.machine.target import (
     KNOWN_TARGETS,
+    NEON,
     address_of,
     cross_machine,
     host_features,
@@ -44,6 +45,8 @@ C_NAMES = {
 def host_target() -> str:
     """The richest of `KNOWN_TARGETS` that this machine can run."""
     features = host_features()
+    if features == NEON:
+        return "neon"
     if features.vector_bytes == 64:
         return "avx512"
     return "avx2" if features.fma and features.vector_bytes == 32 else "baseline"

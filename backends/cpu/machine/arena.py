@@ -24,7 +24,7 @@ from functools import cache
 from typing import Any
 
 from fuser.backend import CompileError
-from fuser.backends.cpu.machine.object_file import PAGE
+from fuser.backends.cpu.machine.object_file import MACHINES, PAGE
 from fuser.base import forks
 
 #: Address space that is reserved at once, where so many times as much is left; else only what is
@@ -41,8 +41,26 @@ _FAILED = ctypes.c_void_p(-1).value
 
 def supported() -> bool:
     """Whether this is a platform whose memory and object files are known here."""
-    known = sys.platform == "linux" and os.uname().machine == "x86_64"
-    return known and sys.maxsize > 1 << 32 and os.sysconf("SC_PAGESIZE") == PAGE
+    known = sys.platform == "linux" and os.uname().machine in MACHINES and sys.maxsize > 1 << 32
+    if not known or os.sysconf("SC_PAGESIZE") != PAGE:
+        return False
+    return _sees_writes() or _clear_cache() is not None
+
+
+def _sees_writes() -> bool:
+    """Whether the processor runs what was just written; others keep what was there before."""
+    return os.uname().machine == "x86_64"
+
+
+@cache
+def _clear_cache() -> Any:
+    """What has a processor forget code that was there before; None where it is not to be had."""
+    try:
+        found = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
+    except (OSError, AttributeError):
+        return None
+    found.restype, found.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p]
+    return found
 
 
 @cache
@@ -139,6 +157,8 @@ class Block:
         """
         _protect(self.address, self.size_bytes, _READ | _WRITE)
         ctypes.memmove(self.address, bytes(content), min(len(content), self.size_bytes))
+        if not _sees_writes():
+            _clear_cache()(self.address, self.address + self.size_bytes)
         _protect(self.address, fixed_bytes, _READ | _EXECUTE)
 
     def __del__(self) -> None:

@@ -2,9 +2,10 @@
 
 LLVM's library is large, and a process whose machine code is all in the disk cache needs nothing
 else of it. So what it said is kept beside the code, under a name that depends on all that the
-answer depends on: the processor as the system describes it and as its own instruction CPUID does
-(under an emulator the two differ), the system's release, and the very file of the library. Where
-any of that is not known, or anything differs, LLVM is asked again.
+answer depends on: the processor as the system describes it and as its own instruction CPUID does,
+or the words that Linux gives a process on aarch64 (under an emulator the two differ), the system's
+release, and the very file of the library. Where any of that is not known, or anything differs, LLVM
+is asked again.
 """
 
 from __future__ import annotations
@@ -133,13 +134,17 @@ _LEAVES = (
     (0xD, 1, (0,)), (0x14, 0, (1,)), (0x19, 0, (1,)), (0x24, 0, (1,)),
     (0x80000001, 0, (2, 3)),
 )  # fmt: skip
+#: AT_HWCAP and AT_HWCAP2 of aarch64: its features. Source: Linux, "ARM64 ELF hwcaps".
+_HARDWARE = (16, 26)
 
 
 def cpuid() -> tuple[int, ...] | None:
-    """What the processor, or what emulates it, says of its features; None where it has no CPUID."""
+    """What the processor, or what emulates it, says of its features; None where it says nothing."""
     memory = arena.arena()
     if memory is None:
         return None
+    if os.uname().machine == "aarch64":
+        return _hardware()
     try:
         block = memory.take(PAGE)
         block.fill(_CODE + bytes(PAGE - len(_CODE)), PAGE)
@@ -155,6 +160,16 @@ def cpuid() -> tuple[int, ...] | None:
             ask(leaf, part, ctypes.addressof(words))
             found += [leaf, part, *(words[k] for k in wanted)]
     return tuple(found)
+
+
+def _hardware() -> tuple[int, ...] | None:
+    """The words that Linux hands to each process; a system that has none of them says nothing."""
+    ask = getattr(ctypes.CDLL(None), "getauxval", None)
+    if ask is None:
+        return None
+    ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    found = tuple(int(ask(kind)) for kind in _HARDWARE)
+    return found if any(found) else None
 
 
 def _key() -> str | None:

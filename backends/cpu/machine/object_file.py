@@ -1,4 +1,4 @@
-"""x86-64 object files, as LLVM makes them here, laid out and linked at an address.
+"""Object files of x86-64 and aarch64, as LLVM makes them here, laid out and linked at an address.
 
 Only what our own modules contain is understood; anything else is `UnknownObjectError`, and such a
 file is linked by LLVM. A file becomes one piece of memory: what is never written (code,
@@ -12,14 +12,18 @@ processor time instead of 102. To link a kernel of 3 KB takes 0.065 ms instead o
 and `_linked` of `loader.py` in turn, least of 12).
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, version
-1.0, section 4.4 (relocation types); "ELF-64 Object File Format", version 1.5.
+1.0, section 4.4 (relocation types); ELF for the Arm 64-bit Architecture, 2023Q3, section 5.7
+(relocations); "ELF-64 Object File Format", version 1.5.
 """
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
+
+from fuser.base.records import record
 
 #: Of memory protection.
 PAGE = 4096
@@ -32,9 +36,9 @@ _HEADER = Struct("<4sBBB9xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
 _SYMBOL = Struct("<IBBHQQ")
 _RELOCATION = Struct("<QIIq")
-_ADDRESS, _DISTANCE = Struct("<Q"), Struct("<i")
+_ADDRESS, _DISTANCE, _WORD = Struct("<Q"), Struct("<i"), Struct("<I")
 
-_RELOCATABLE, _X86_64 = 1, 62
+_RELOCATABLE = 1
 _NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 0, 1, 2, 3, 4, 8
 #: How frames are unwound: nothing is thrown through our code.
 _UNWIND, _UNWIND_NAME = 0x70000001, b".eh_frame"
@@ -44,19 +48,94 @@ _GLOBAL = 1
 #: No type, an object, a function, a section; nothing of a thread's own or found when called.
 _KNOWN_KINDS = (0, 1, 2, 3)
 
-#: Relocations: an address; distances to a place, to a function, to where an address is kept.
-_TO_ADDRESS, _TO_DISTANCE, _TO_CALL, _TO_SLOTS = 1, 2, 4, (9, 41, 42)
-#: How many bytes each writes.
-_KNOWN_RELOCATIONS = {_TO_ADDRESS: 8, _TO_DISTANCE: 4, _TO_CALL: 4, **dict.fromkeys(_TO_SLOTS, 4)}
-
-#: An address, and behind it `jmp *address(%rip)`: how far back it is, in the last four bytes.
-_SLOT = Struct("<Q2si2x")
-_JUMP, _JUMP_AT = b"\xff\x25", 8
-_BACK = -(_JUMP_AT + len(_JUMP) + 4)
-
 
 class UnknownObjectError(Exception):
     """The file has something that our own modules never have."""
+
+
+#: What a relocation asks for: an address; a place; a function; where an address is kept.
+_TO_ADDRESS, _TO_PLACE, _TO_CALL, _TO_SLOT = range(4)
+#: Writes into memory at a place how to come from there to a goal; both are offsets in memory.
+_Put = Callable[[bytearray, int, int], None]
+
+
+@record
+class _Machine:
+    """What files of a processor have.
+
+    Attributes:
+        number: in a file's head.
+        jump: behind an address that is kept: the code that goes there.
+        relocations: by kind: what it asks for, how many bytes that takes, and what writes them.
+    """
+
+    number: int
+    jump: bytes
+    relocations: Mapping[int, tuple[int, int, _Put]]
+
+
+def _distance(image: bytearray, place: int, goal: int) -> None:
+    """32 bits."""
+    _DISTANCE.pack_into(image, place, goal - place)
+
+
+def _instruction(image: bytearray, place: int, field: int, value: int) -> None:
+    """Set the bits of an instruction that `field` has."""
+    (word,) = _WORD.unpack_from(image, place)
+    _WORD.pack_into(image, place, word & ~field | value & field)
+
+
+def _branch(image: bytearray, place: int, goal: int) -> None:
+    """26 bits, in instructions."""
+    distance = goal - place
+    if distance & 3 or not -(1 << 27) <= distance < 1 << 27:
+        raise UnknownObjectError(f"a branch over {distance} bytes")
+    _instruction(image, place, 0x03FFFFFF, distance >> 2)
+
+
+def _page(image: bytearray, place: int, goal: int) -> None:
+    """Distance of pages in 21 bits, of which the lowest two stand apart: memory begins a page."""
+    pages = (goal >> 12) - (place >> 12)
+    _instruction(image, place, 0x60FFFFE0, (pages & 3) << 29 | (pages >> 2) << 5)
+
+
+def _in_page(shift: int) -> _Put:
+    """An offset within a page, in 12 bits, in elements of so many bytes."""
+
+    def put(image: bytearray, place: int, goal: int) -> None:
+        if goal & (1 << shift) - 1:
+            raise UnknownObjectError(f"an element of {1 << shift} bytes at {goal}")
+        _instruction(image, place, 0x003FFC00, (goal & 0xFFF) >> shift << 10)
+
+    return put
+
+
+#: By the system's names of processors.
+MACHINES: Mapping[str, _Machine] = {
+    "x86_64": _Machine(
+        62,
+        bytes.fromhex("ff25 f2ffffff"),  # jmp *-14(%rip)
+        {
+            1: (_TO_ADDRESS, 8, _distance), 2: (_TO_PLACE, 4, _distance),
+            4: (_TO_CALL, 4, _distance),
+            **dict.fromkeys((9, 41, 42), (_TO_SLOT, 4, _distance)),
+        },
+    ),
+    "aarch64": _Machine(
+        183,
+        bytes.fromhex("d0ffff58 00021fd6"),  # ldr x16, .-8; br x16
+        {
+            257: (_TO_ADDRESS, 8, _distance), 261: (_TO_PLACE, 4, _distance),
+            **dict.fromkeys((282, 283), (_TO_CALL, 4, _branch)),
+            275: (_TO_PLACE, 4, _page), 311: (_TO_SLOT, 4, _page),
+            **{kind: (_TO_PLACE, 4, _in_page(shift))
+               for kind, shift in ((277, 0), (278, 0), (284, 1), (285, 2), (286, 3), (299, 4))},
+            312: (_TO_SLOT, 4, _in_page(3)),
+        },
+    ),
+}  # fmt: skip
+#: An address that is kept, and the jump there.
+_SLOT_BYTES, _JUMP_AT = 16, 8
 
 
 class ObjectFile:
@@ -69,13 +148,18 @@ class ObjectFile:
         externals: functions outside that it needs: offsets of their addresses, by name.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytes, machine: str = "") -> None:
         """Read a file.
+
+        Args:
+            content: of the file.
+            machine: of which processor it has to be; by default the one that this runs on.
 
         Raises:
             UnknownObjectError: it is damaged, or has something that is not known here.
         """
         self._content = content
+        self._machine = MACHINES[machine or os.uname().machine]
         self.exports: dict[str, int] = {}
         self.externals: dict[str, int] = {}
         self._addresses: list[tuple[int, int]] = []  # places that want one, offsets in memory
@@ -102,7 +186,7 @@ class ObjectFile:
         """Read and link everything."""
         magic, wide, little, version, kind, machine, *rest = _HEADER.unpack_from(self._content)
         head = (magic, wide, little, version, kind, machine)
-        if head != (b"\x7fELF", 2, 1, 1, _RELOCATABLE, _X86_64):
+        if head != (b"\x7fELF", 2, 1, 1, _RELOCATABLE, self._machine.number):
             raise UnknownObjectError("no relocatable object file of this machine")
         start, entry_bytes, count, names = rest[3], rest[8], rest[9], rest[10]
         if entry_bytes != _SECTION.size or not count:
@@ -158,7 +242,7 @@ class ObjectFile:
         at = _up(at, _LINE)
         for symbol in exported:
             self._slots[symbol] = at
-            at += _SLOT.size
+            at += _SLOT_BYTES
         at = self.fixed_bytes = _up(at, PAGE)
         for number in written:
             at = self._place(number, at)
@@ -198,22 +282,23 @@ class ObjectFile:
     def _link(self, header: tuple[int, ...]) -> None:
         """Write what a table of relocations asks for."""
         base, limit = self._places[header[7]], self._headers[header[7]][5]
-        goals, image, put = self._goals, self._image, _DISTANCE.pack_into
+        goals, image, known = self._goals, self._image, self._machine.relocations
         for offset, kind, symbol, addend in _RELOCATION.iter_unpack(self._bytes_of(header)):
             goal = goals[symbol]
-            if kind not in _KNOWN_RELOCATIONS or offset + _KNOWN_RELOCATIONS[kind] > limit:
+            wanted, size, put = known.get(kind, (_TO_PLACE, limit + 1, _distance))
+            if offset + size > limit:
                 raise UnknownObjectError(f"a relocation of kind {kind} at {offset}")
             place = base + offset
-            if kind == _TO_ADDRESS:
+            if wanted == _TO_ADDRESS:
                 if goal is None:
                     raise UnknownObjectError("data with an address that lies elsewhere")
                 self._addresses.append((place, goal + addend))
                 continue
-            if goal is None or kind in _TO_SLOTS:
-                goal = self._slot(symbol, kind)
-            put(image, place, goal + addend - place)
+            if goal is None or wanted == _TO_SLOT:
+                goal = self._slot(symbol, wanted)
+            put(image, place, goal + addend)
 
-    def _slot(self, symbol: int, kind: int) -> int:
+    def _slot(self, symbol: int, wanted: int) -> int:
         """The address of a symbol in memory, or the jump to it."""
         slot = self._slots.get(symbol)
         goal = self._goals[symbol]
@@ -223,12 +308,13 @@ class ObjectFile:
             self._addresses.append((slot, goal))
             return slot
         self.externals[self._outside[symbol]] = slot
-        if kind in _TO_SLOTS:
+        if wanted == _TO_SLOT:
             return slot
-        if kind != _TO_CALL:
+        if wanted != _TO_CALL:
             raise UnknownObjectError("a distance to what lies elsewhere")
-        _SLOT.pack_into(self._image, slot, 0, _JUMP, _BACK)
-        return slot + _JUMP_AT
+        jump, at = self._machine.jump, slot + _JUMP_AT
+        self._image[at : at + len(jump)] = jump
+        return at
 
 
 def _up(value: int, to: int) -> int:

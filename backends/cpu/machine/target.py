@@ -11,13 +11,17 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.host import host
 from fuser.base import forks
 
-#: Processor names and features for code that is looked at or measured: (cpu, features, Features).
+#: What every processor of aarch64 has.
+NEON = Features(vector_bytes=16, fma=True, f16c=True)
+_X86_64, _AARCH64 = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+#: Processors for code that is looked at or measured: (name, system, Features).
 KNOWN_TARGETS = {
-    "baseline": ("x86-64", "", Features()),
-    "avx2": ("haswell", "", Features(vector_bytes=32, fma=True, f16c=True)),
+    "baseline": ("x86-64", _X86_64, Features()),
+    "avx2": ("haswell", _X86_64, Features(vector_bytes=32, fma=True, f16c=True)),
     "avx512": (
-        "skylake-avx512", "", Features(vector_bytes=64, fma=True, f16c=True, masked=True)
+        "skylake-avx512", _X86_64, Features(vector_bytes=64, fma=True, f16c=True, masked=True)
     ),
+    "neon": ("neoverse-n1", _AARCH64, NEON),
 }  # fmt: skip
 
 CODE_MODEL, RELOCATION = "small", "pic"
@@ -49,8 +53,10 @@ def initialise() -> None:
 def host_features() -> Features:
     """What this processor can do."""
     known = host()
+    if known.triple.startswith(("aarch64", "arm64")):
+        return NEON
     if not known.triple.startswith("x86_64"):
-        return Features(vector_bytes=16, fma=True, f16c=False)
+        return Features(fma=True)
     wide = {"avx512vl", "avx512bw", "avx512dq"} <= known.has
     size = 64 if wide else 32 if "avx2" in known.has else 16
     return Features(size, "fma" in known.has, "f16c" in known.has, wide)
@@ -87,13 +93,12 @@ def cross_machine(name: str) -> Any:
     import llvmlite.binding as llvm
 
     initialise()
-    cpu, features, _ = KNOWN_TARGETS[name]
-    triple = "x86_64-unknown-linux-gnu"
+    cpu, triple, _ = KNOWN_TARGETS[name]
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple)
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=2, jit=True, codemodel=CODE_MODEL, reloc=RELOCATION
+        cpu=cpu, opt=2, jit=True, codemodel=CODE_MODEL, reloc=RELOCATION
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 import fuser
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
-from fuser.backends.cpu.machine.target import KNOWN_TARGETS
+from fuser.backends.cpu.machine import loader
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from fuser.backends.cpu.section import lanes_of
 from fuser.base.errors import Unsupported
 from fuser.ir.graph import Graph
@@ -42,6 +43,17 @@ def test_bodies_are_whole_vectors(name: str, dtype: str, scalar: str) -> None:
     lanes = 2 * features.vector_bytes // np.dtype(dtype).itemsize
     text = emit(flat_nests(graph_of("add", dtype)), "k", features)
     assert f"fadd <{lanes} x {scalar}>" in text
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", "4s"), ("float64", "2d")])
+def test_elementary_functions_are_vectors_on_aarch64(dtype: str, lanes: str) -> None:
+    """Multiplied and added in whole registers; nothing is called."""
+    graph = parse(f"graph(x0: {dtype}[n0]):\n%0 = exp x0 : {dtype}[n0]\nreturn %0")
+    text = emit(flat_nests(graph), "k", KNOWN_TARGETS["neon"][2])
+    code = loader.assembly(text, cross_machine("neon"))
+    assert code.count("fmla\tv") > 8
+    assert f".{lanes}" in code
+    assert "\tbl\t" not in code
 
 
 def test_wide_and_narrow_elements_share_the_lanes_of_the_wide() -> None:

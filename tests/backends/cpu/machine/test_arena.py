@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from itertools import pairwise
 
 import pytest
@@ -17,8 +18,13 @@ pytestmark = pytest.mark.skipif(not arena.supported(), reason="LLVM links on thi
 
 
 def returning(value: int) -> bytes:
-    """A function that returns a number: mov eax, value; ret."""
-    return b"\xb8" + value.to_bytes(4, "little") + b"\xc3" + bytes(PAGE - 6)
+    """A function that returns a number below 64 Ki: mov eax, value; ret; or movz w0, value; ret."""
+    if os.uname().machine == "aarch64":
+        words = 0x52800000 | value << 5, 0xD65F03C0
+        code = b"".join(word.to_bytes(4, "little") for word in words)
+    else:
+        code = b"\xb8" + value.to_bytes(4, "little") + b"\xc3"
+    return code.ljust(PAGE, b"\0")
 
 
 def call(block: Block) -> int:
@@ -103,10 +109,11 @@ def test_many_threads_at_once() -> None:
 CHILD = """
 import ctypes, os
 from fuser.backends.cpu.machine.arena import Arena, PAGE
+from tests.backends.cpu.machine.test_arena import returning
 
 def block(value):
     found = memory.take(PAGE)
-    found.fill(b"\\xb8" + value.to_bytes(4, "little") + b"\\xc3" + bytes(PAGE - 6), PAGE)
+    found.fill(returning(value), PAGE)
     return found
 
 def call(block):

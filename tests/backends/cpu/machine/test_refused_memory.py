@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,7 @@ from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.object_file import PAGE
 from tests.refused_memory import run
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not arena.supported(), reason="the filters are Linux's, of x86-64"
-)
+pytestmark = pytest.mark.skipif(not arena.supported(), reason="the filters are Linux's")
 
 PROGRAM = """
 import numpy as np, warnings
