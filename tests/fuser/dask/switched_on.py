@@ -8,7 +8,9 @@ import fuser
 
 
 def pytest_configure(config: Any) -> None:
-    """Switch it on for all arrays."""
+    """Switch it on for all arrays; Dask's own configuration names the markers of its tests."""
+    for marker in ("array_expr", "gpu", "network", "normal_and_array_expr", "slow"):
+        config.addinivalue_line("markers", f"{marker}: one of Dask's tests")
     dask.config.set(array_optimize=fuser.dask.optimize)
 
 
