@@ -64,7 +64,7 @@ class Loop:
         self._bound: dict[str, Any] = {}
         self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
-        self._passes, self._began_s = 0, 0.0
+        self._passes, self._began_s, self._looking = 0, 0.0, False
         self._peeled = False
         self._copies = False  # a decision stands for an array that others see
         self._decides = False  # values decide in the first iteration, which is unrolled
@@ -282,8 +282,11 @@ class Loop:
             Unsupported: no time is left for it.
         """
         needed_s = 0.0
+        self._end_look()
         if self._inside is not None and not self._source.tested:  # each as long as the last look
             needed_s = self._span.count()[1] * (thread_time() - self._began_s)
+            needed_s *= 2 if self._tracing.looking else 1  # the loop around it is looked at again
+            needed_s *= 1 if self._tracing.replay.again else 2
         if reason:
             budget.note(f"{self._source.where}: {reason}")
         budget.check_clock(needed_s)
@@ -356,12 +359,15 @@ class Loop:
         except Again as reason:
             return self._peel(str(reason), env)
         self._inside = None
+        self._end_look()
         self._iterator = iter(())
         return False
 
     def _begin(self) -> bool:
         """Run the body on placeholders."""
         assert self._inside is not None
+        self._tracing.looking += not self._looking
+        self._looking = True
         self._began_s = thread_time()
         self._passes += 1
         if self._passes > _PASSES:
@@ -371,6 +377,11 @@ class Loop:
         self.index = self._walk.item(place)
         self._conditions, self._stops = [], []
         return True
+
+    def _end_look(self) -> None:
+        """Note that the body runs on placeholders no more."""
+        self._tracing.looking -= self._looking
+        self._looking = False
 
     def _peel(self, reason: str, env: Mapping[str, Any]) -> bool:
         """Unroll the first iteration: those after it find what it leaves."""
@@ -386,6 +397,7 @@ class Loop:
         self._bind(self._inside.found(), env)
         self.index = self._walk.item(self._span.start)
         self._peeling, self._inside, self._peeled = self._inside, None, True
+        self._end_look()
         self._copies = False
         self._conditions, self._stops = [], []
         return True

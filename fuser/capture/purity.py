@@ -224,6 +224,7 @@ def _both_traces(
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not first.graph.has_externs and not objects
         done = alone and evident and not any(map(_is_fresh_view, first.leaves))
+        replay.again = True
         second = first if done else trace()
         if named:
             around.held = _held_past(latest[0], around, name)

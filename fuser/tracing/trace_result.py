@@ -130,6 +130,8 @@ class Replay:
 
     records: list[Record] = field(default_factory=list)
     place: int = 0
+    again: bool = False
+    """Whether it is the second trace."""
     numbers: list[Any] = field(default_factory=list)
     """The numbers that were read off values, in their order."""
     settle: Callable[[], None] | None = None

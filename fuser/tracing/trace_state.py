@@ -133,6 +133,8 @@ class Tracing(Lengths):
     """What stands for arrays in any iteration of a loop: by name, what the first one finds."""
     symbols: int = 0
     """How many numbers loops have had that each iteration has another one of."""
+    looking: int = 0
+    """Loops whose bodies run on what any iteration finds, one within another."""
     failed: Unsupported | None = None
     kept: list[Node] = field(default_factory=list)
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 import time
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.base import trees
+from fuser.base import budget, trees
+from fuser.capture import loops
 from fuser.ir import opaque_calls
 from tests.fuser.comparing import difference, independent, run_plain
 from tests.fuser.programs import loop_programs as programs
@@ -390,3 +392,31 @@ def test_loops_in_loops_are_looked_at_once_more_for_each_look(
     np.testing.assert_array_equal(own, plain)
     assert _has_region(_traces(fused)[0])
     assert looks <= 60  # and 124 without
+
+
+def _by_number(x: Any) -> Any:
+    for k in range(5):
+        if k % 2:
+            x = x * 1.5
+        else:
+            x = np.sin(x)
+    return x
+
+
+def _by_number_in_steps(x: Any) -> Any:
+    for _ in range(7):
+        x = _by_number(x)
+    return x
+
+
+@pytest.mark.parametrize(("function", "fits"), [(_by_number, True), (_by_number_in_steps, False)])
+def test_loops_in_loops_are_unrolled_where_there_is_time_for_all_looks(
+    function: Callable[[Any], Any], fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An iteration takes a fourteenth of the budget: five fit, and ten; not those of two looks."""
+    clock = itertools.count()
+    monkeypatch.setattr(loops, "thread_time", lambda: next(clock) * budget.SECONDS / 14)
+    x = np.linspace(0, 1, 5)
+    fused = fuser.fuse(function, fallback="allow")
+    np.testing.assert_allclose(fused(x), function(x), rtol=1e-13)
+    assert (not fused.fallbacks) is fits
