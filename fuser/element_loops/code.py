@@ -7,10 +7,10 @@ the plain function runs the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from fuser.base.records import record
+from fuser.base.records import changed, record
 
 
 @record
@@ -243,6 +243,17 @@ def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
         yield statement.other
     elif isinstance(statement, (Block, Repeat, For)):
         yield statement.body
+
+
+def with_bodies(
+    statement: Statement, of: Callable[[tuple[Statement, ...]], tuple[Statement, ...]]
+) -> Statement:
+    """A statement whose bodies are what a function gives of them."""
+    if isinstance(statement, If):
+        return If(statement.test, of(statement.then), of(statement.other))
+    if isinstance(statement, (Block, Repeat, For)):
+        return changed(statement, body=of(statement.body))
+    return statement
 
 
 def has_loops(body: tuple[Statement, ...]) -> bool:

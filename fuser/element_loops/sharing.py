@@ -7,10 +7,11 @@ of each such array, every index is the same function of the loop's, which gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fuser.base.records import changed
 from fuser.element_loops.code import (
+    Array,
     Block,
     Code,
     Constant,
@@ -94,15 +95,31 @@ class _Sharing:
         if isinstance(loop.start, Constant) and isinstance(loop.stop, Constant):
             if loop.stop.value - loop.start.value <= _FEW:
                 return False
-        whole = list(everything(loop.body))
-        sets = {each.slot for each in whole if isinstance(each, (Set, For))}
-        flow = _Flow()
-        flow.statements(loop.body, {loop.slot})
-        if flow.leaves or flow.read & sets or later & {*sets, loop.slot}:
+        sets = {each.slot for each in everything(loop.body) if isinstance(each, (Set, For))}
+        if later & {*sets, loop.slot}:
             return False
-        own = _Places(loop, whole, sets).are_own(self._code, self._is_plain)
+        own = stand_apart(loop, self._code.arrays, self._is_plain)
         self._inside += own and within
         return own
+
+
+def stand_apart(
+    loop: For, arrays: Sequence[Array], is_plain: Callable[[int], bool] = lambda _: True
+) -> bool:
+    """Whether no iteration of a loop needs what another one leaves.
+
+    Args:
+        loop: it.
+        arrays: what its statements read and write.
+        is_plain: whether no two elements of an array lie at the same place.
+    """
+    whole = list(everything(loop.body))
+    sets = {each.slot for each in whole if isinstance(each, (Set, For))}
+    flow = _Flow()
+    flow.statements(loop.body, {loop.slot})
+    if flow.leaves or flow.read & sets:
+        return False
+    return _Places(loop, whole, sets).are_own(arrays, is_plain)
 
 
 class _Places:
@@ -154,10 +171,10 @@ class _Places:
             isinstance(one, Get) and one.slot not in self._sets and one != self._index
         )
 
-    def are_own(self, code: Code, is_plain: Callable[[int], bool]) -> bool:
+    def are_own(self, arrays: Sequence[Array], is_plain: Callable[[int], bool]) -> bool:
         """Whether no iteration touches what another one writes."""
         written = {each.array for each in self._whole if isinstance(each, Store)}
-        if any(code.arrays[array].within or not is_plain(array) for array in written):
+        if any(arrays[array].within or not is_plain(array) for array in written):
             return False
         found: dict[int, set[tuple[int, Expression]]] = {}
         for one in self._whole:

@@ -47,6 +47,7 @@ from fuser.element_loops.code import (
 from fuser.element_loops.kinds import DTYPES, GIVEN, PYTHON, NotTypedError, Type
 from fuser.element_loops.operators import FALSE, TRUE, Value
 from fuser.element_loops.slices import Index, Lanes, Slice, Span
+from fuser.element_loops.transposing import transposed
 
 #: Names of the source that stand for functions.
 FUNCTIONS = frozenset("range len min max abs int float bool enumerate zip reversed".split())
@@ -234,6 +235,8 @@ class _Translator:
         )
         plain = _frozen(self.out)
         body_code, sure = self._with_bounds(plain)
+        if not any(array.chosen for array in arrays):
+            body_code, arrays = _transposed(body_code, plain, arrays)
         numbers, loops = tuple(self.numbers), (self._count, self._deepest)
         return Code(arrays, numbers, tuple(results), body_code, plain, loops, sure), returned
 
@@ -1585,6 +1588,17 @@ class _Translator:
         if name in ("int", "float", "bool") and len(args) == 1:
             return operators.number(name, args[0])
         raise NotTypedError(f"line {line}: a call of {name}")
+
+
+def _transposed(
+    body: tuple[Statement, ...], plain: tuple[Statement, ...], arrays: tuple[Array, ...]
+) -> tuple[tuple[Statement, ...], tuple[Array, ...]]:
+    """Statements that look at no index before loops with copies of what they read down columns."""
+    one = body[0] if len(body) == 1 else None
+    if isinstance(one, If) and one.other == plain:
+        then, arrays = transposed(one.then, arrays)
+        return (changed(one, then=then),), arrays
+    return transposed(body, arrays)
 
 
 def _counters(loop: ast.For | ast.While) -> list[str]:
