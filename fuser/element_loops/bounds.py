@@ -701,6 +701,10 @@ class _Whole:
             return changed(one, indices=indices, checked=checked)
         if not isinstance(one, Operation):
             return one
+        if one.name == "select":
+            for holds, way in ((True, one.args[1]), (False, one.args[2])):
+                if self._holds(one.args[0], holds):
+                    return self._expression(way)
         args = tuple(map(self._expression, one.args))
         name = one.name
         if one.dtype == "int64":
@@ -849,11 +853,19 @@ class _Whole:
         return new
 
     def _is_usual(self, one: Sum) -> bool:
-        """Whether that a sum is not negative says that a length is at least a small number."""
-        if len(one.factors) != 1 or not -_FACTOR <= one.rest <= 0:
-            return False
-        ((term, factor),) = one.factors
-        return factor == 1 and isinstance(self.terms.codes.get(term), Length)
+        """Whether that a sum is not negative says what it does of most calls.
+
+        That is that a length, or a given number, is at least a small one; or that a given number
+        is at most a length, but for a small number.
+        """
+        codes = [self.terms.codes.get(term) for term, _ in one.factors]
+        known = [(type(code), factor) for code, (_, factor) in
+                 zip(codes, one.factors, strict=True)]  # fmt: skip
+        if len(known) == 1:
+            return known[0][0] in (Length, Get) and known[0][1] == 1 and -_FACTOR <= one.rest <= 0
+        return sorted(known, key=lambda each: -each[1]) == [(Length, 1), (Get, -1)] and (
+            abs(one.rest) <= _FACTOR
+        )
 
     def _chosen(self, one: Operation) -> Sum:
         """One of two."""
@@ -861,6 +873,11 @@ class _Whole:
         for holds, way in ((True, then), (False, other)):
             if self._holds(test, holds):
                 return self._sum(way)
+        if isinstance(test, Operation) and test.name == "less" and test.args[1] == _ZERO:
+            below = self._sum(test.args[0])  # most numbers that are given are not negative
+            for gap, way in ((below, other), (below.times(-1).more(-1), then)):
+                if self._is_usual(gap) and self._asked(gap):
+                    return self._sum(way)
         before, found = self._now, []
         slots = [part.slot for part in parts_of(one) if isinstance(part, Get)]
         asked = one, tuple(before.values.get(slot) for slot in slots)

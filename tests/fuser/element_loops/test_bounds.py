@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 
+import fuser
 from fuser.element_loops.operators import FALSE
 from fuser.element_loops.translate import translated
 
@@ -26,6 +31,9 @@ SURE = {
     "    j -= 1",
     "shifted": "c = 1\nfor i in range(len(x)):\n    c = (c >> 1) & 3\n    x[i] = c",
     "until equal": "i = 0\nwhile i != len(x):\n    x[i] = 0\n    i += 1",
+    "parts up to a given number": "for t in range(3):\n"
+    "    x[1 : n - 1] = 0.5 * (y[: n - 2] + y[2:n]) + x[t]",
+    "parts beside a given number": "for t in range(3):\n    x[:-m] = y[m:] * x[t]",
     "smaller": "for i in range(min(n, len(x))):\n    x[i] = 1",
 }
 
@@ -67,3 +75,29 @@ def test_parts_of_many_arrays() -> None:
     kinds = dict.fromkeys([*names, "z"], "float64[3]") | {"n": "pyint"}
     code = translated(source, tuple(kinds.items()), ())[0]
     assert code.sure != FALSE
+
+
+def _relaxed(x: Any, y: Any, n: int) -> None:
+    for t in range(1, 4):
+        x[1 : n - 1] = 0.5 * (y[: n - 2] + y[2:n]) + x[t]
+        for i in range(1, n - 1):
+            y[i] = x[i - 1] + y[i]
+        x[:-n] = y[n:]
+
+
+@pytest.mark.parametrize("n", [9, 10, 5, 3, 2, 1, 0, -1, -4, -9, -20, 11, 30])
+def test_given_numbers_that_are_no_usual_bounds(n: int) -> None:
+    """They are negative, or larger than arrays are long: NumPy's results, or its exception."""
+    fused = fuser.fuse(_relaxed, fallback="allow")
+    fused(np.linspace(0, 1, 9), np.linspace(1, 3, 9), 5)
+    pairs = [(np.linspace(0, 1, 9), np.linspace(1, 3, 9)) for _ in "ab"]
+    functions: list[Callable[..., Any]] = [_relaxed, fused]
+    found = []
+    for function, (x, y) in zip(functions, pairs, strict=True):
+        try:
+            found.append(function(x, y, n))
+        except Exception as error:  # noqa: BLE001 - whichever NumPy raises
+            found.append(repr(error))
+    assert found[0] == found[1]
+    for plain, mine in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(plain, mine)
