@@ -59,6 +59,19 @@ class Storage:
         self.written = True
 
 
+def _cast_to(node: Node, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a node is converted to.
+
+    Raises:
+        Unsupported: kernels do not know it, or NumPy warns: an imaginary part is lost.
+    """
+    wanted = infer.dtype_of(dtype)
+    check_dtype(wanted, "cast")
+    if node.dtype.kind == "c" and wanted.kind in "iuf":
+        raise Unsupported("side-effect", "ComplexWarning", "an imaginary part is discarded")
+    return wanted
+
+
 class _Later:
     """In the place of a call's result that nothing has computed yet."""
 
@@ -257,15 +270,12 @@ class Tracing(Lengths):
 
     def cast(self, node: Node, dtype: Any) -> Node:
         """Convert a node; nothing where it has the dtype already."""
-        dtype = infer.dtype_of(dtype)
-        check_dtype(dtype, "cast")
+        dtype = _cast_to(node, dtype)
         return node if node.dtype == dtype else self.node("cast", [node], Cast(dtype))
 
     def own(self, node: Node, dtype: Any, order: str, *like: int) -> Node:
         """A converted copy of a node, in memory order "K" or "C"; see `Cast`."""
-        dtype = infer.dtype_of(dtype)
-        check_dtype(dtype, "cast")
-        return self.node("cast", [node], Cast(dtype, order, like))
+        return self.node("cast", [node], Cast(_cast_to(node, dtype), order, like))
 
     # -- values of this call ----------------------------------------------------------------
 

@@ -385,3 +385,30 @@ def test_random_programs_give_numpys_results(
     ):  # fmt: skip
         size = max(1.0, float(np.abs(other).max(initial=0.0)))
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * size)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: z.astype(np.float64) + 1,
+        lambda z: np.add(z, z, out=np.zeros(z.shape), casting="unsafe"),
+        lambda z: np.array(z * 2, dtype=np.float32),
+        lambda z: _written(np.zeros(z.shape), z),
+    ],
+)
+def test_numpy_warns_where_imaginary_parts_are_discarded(function: Any) -> None:
+    """At each call: kernels would not, so NumPy runs the function."""
+    fused = fuser.fuse(function, fallback="allow")
+    z = np.arange(4) + 1j
+    for _ in range(3):
+        with pytest.warns(np.exceptions.ComplexWarning):
+            wanted = function(z)
+        with pytest.warns(np.exceptions.ComplexWarning):
+            assert np.array_equal(fused(z), wanted)
+    assert [reason.code for reason in fused.fallbacks] == ["side-effect"]
+
+
+def _written(array: Any, values: Any) -> Any:
+    """An array with other values."""
+    array[...] = values
+    return array

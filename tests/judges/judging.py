@@ -190,6 +190,16 @@ class Changeable:
     thing: Any = field(compare=False)
 
 
+class Told(set[type[Warning]]):
+    """Kinds of warnings, all of which have to come; a trace that gives up may add others."""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has them."""
+        return isinstance(other, Told) and self <= other
+
+    __hash__ = None  # type: ignore[assignment] # as sets
+
+
 def _leaves(value: Any, path: str) -> Iterator[Leaf]:
     """Everything in nested containers and holders, by its path."""
     if type(value) in (list, dict):
@@ -211,12 +221,16 @@ def _leaves(value: Any, path: str) -> Iterator[Leaf]:
 def _step(world: World, arguments: Any, keep: bool = True) -> tuple[list[Leaf], float]:
     """One call: all that can be seen afterwards, and the processor's seconds."""
     start = time.process_time()
-    try:
-        result: Any = world.namespace["f"](*arguments)
-        seen = list(_leaves(result, "result"))
-    except Exception as error:  # noqa: BLE001 - an exception is an outcome
-        seen = [("error", error)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            result: Any = world.namespace["f"](*arguments)
+            seen = list(_leaves(result, "result"))
+        except Exception as error:  # noqa: BLE001 - an exception is an outcome
+            seen = [("error", error)]
     took = time.process_time() - start
+    kinds = {each.category for each in told if not issubclass(each.category, RuntimeWarning)}
+    seen.append(("warnings", Told(kinds)))  # of floating-point numbers there are none from kernels
     named = {k: v for k, v in world.namespace.items() if k in ("W", "P")}
     seen += [*_leaves(tuple(arguments), "arguments"), *_leaves(named, "globals")]
     seen += [*world.contents(), *world.kept]
