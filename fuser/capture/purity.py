@@ -246,6 +246,7 @@ def _both_traces(
             raise
         raise _untraceable(name, error, stopped[0]) from error
     fresh = compare(first, second, name)
+    first = _with_made(first, second)
     first = _with_named(first, second, around, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
@@ -308,6 +309,24 @@ def _untraceable(name: str, raised: Exception, stopped: Trace | None) -> Unsuppo
     error = Unsupported("not-traceable", name, f"{type(raised).__name__}: {raised}")
     error.stopped = stopped
     return error
+
+
+def _with_made(first: Trace, second: Trace) -> Trace:
+    """The first trace, in which arrays that each run makes anew are copied for each call.
+
+    Kernels may read them, too: then their own trace cannot tell them from what is there for ever.
+    """
+    pairs = zip(first.leaves, second.leaves, strict=True)
+    made = {
+        id(one.value) for one, other in pairs
+        if isinstance(one, OutStatic) and type(one.value) is np.ndarray
+        and one.value is not other.value
+    }  # fmt: skip
+    kept = {id(leaf): leaf for leaf in first.leaves}  # what is returned twice is one object
+    for key, leaf in kept.items():
+        if isinstance(leaf, OutStatic) and id(leaf.value) in made:
+            kept[key] = changed(leaf, fresh=True)
+    return changed(first, leaves=tuple(kept[id(leaf)] for leaf in first.leaves))
 
 
 def _with_named(first: Trace, second: Trace, around: Surroundings, name: str) -> Trace:

@@ -17,7 +17,6 @@ from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, lengths_of, written
 from fuser.tracing.late_numbers import LateNumber
-from fuser.tracing.memory_views import ComplexPart
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
@@ -28,12 +27,9 @@ from fuser.tracing.trace_result import (
     Trace,
     Write,
 )
-from fuser.tracing.trace_state import Storage, Tracing
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
-
-#: What an array shows that is a part of complex numbers.
-PARTS = ((ComplexPart("real"),), (ComplexPart("imag"),))
 
 
 def finish(tracing: Tracing, result: Any) -> Trace:
@@ -48,12 +44,10 @@ def finish(tracing: Tracing, result: Any) -> Trace:
             if id(leaf.storage) not in whole:
                 whole[id(leaf.storage)] = len(nodes)
                 nodes.append(_computed(leaf)[0])
-    shown = [leaf.storage for leaf in found if is_a(leaf, TracedArray)]
-    alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
     made: dict[int, Any] = {}  # a view that is returned twice is one array
     for leaf in found:
         if id(leaf) not in made:
-            made[id(leaf)] = _leaf(tracing, leaf, nodes, whole, alone)
+            made[id(leaf)] = _leaf(tracing, leaf, nodes, whole)
     leaves = [made[id(leaf)] for leaf in found]
     writes: list[Write] = []
     for place, argument in enumerate(tracing.arguments):
@@ -143,10 +137,8 @@ def _argument_of(tracing: Tracing, leaf: TracedArray) -> int | None:
     return None
 
 
-def _leaf(
-    tracing: Tracing, leaf: Any, nodes: list[Node], whole: dict[int, int], alone: Sequence[Storage]
-) -> Any:
-    """Describe one output; `alone`: memory that no other output looks at."""
+def _leaf(tracing: Tracing, leaf: Any, nodes: list[Node], whole: dict[int, int]) -> Any:
+    """Describe one output."""
     from fuser.tracing.builtin_names import plain_builtin
 
     if type(leaf) is LateNumber:
@@ -162,14 +154,15 @@ def _leaf(
         if fresh and not leaf.flags.writeable:  # `np.ones(3).imag`: a copy could be written into
             raise Unsupported("array-conversion", "a result", "an array that is read-only")
         return OutStatic(leaf, fresh=fresh)
+    for other in tracing.repeated:
+        if leaf.storage is other.storage and leaf.views[: len(other.views)] == other.views:
+            told = "NumPy warns where the array that it returns is written into"
+            raise Unsupported("array-conversion", "np.broadcast_arrays", told)
     if place := _argument_of(tracing, leaf):
         if leaf.storage.reshapes:  # which may be a copy from before later writes
             tracing.note_read((place - 1,))
         return OutAlias(place - 1, leaf.views)
     if id(leaf.storage) not in whole:
-        if leaf.views[:1] in PARTS and leaf.storage in alone:  # the rest is not needed
-            nodes.append(leaf.node)
-            return OutNode(len(nodes) - 1, leaf.generic)
         whole[id(leaf.storage)] = len(nodes)
         nodes.append(_computed(leaf)[0])
     place = whole[id(leaf.storage)]

@@ -299,5 +299,11 @@ def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False)
 def _broadcast_arrays(tracing: Tracing, *args: Any, subok: bool = False) -> Any:
     """np.broadcast_arrays."""
     arrays = [_array(tracing, a) for a in args]
-    shape = tracing.broadcast("broadcast_arrays", [a.dims for a in arrays])
-    return tuple(a if a.dims == shape else a._view(Broadcast(shape)) for a in arrays)
+    found = tracing.broadcast("broadcast_arrays", [a.dims for a in arrays])
+    shape = tuple(map(tracing.resolve, found))
+    alike = [tuple(map(tracing.resolve, a.dims)) == shape for a in arrays]
+    seen = tuple(
+        a if same else a._view(Broadcast(shape)) for a, same in zip(arrays, alike, strict=True)
+    )
+    tracing.repeated += [a for a, same in zip(seen, alike, strict=True) if not same]
+    return seen

@@ -60,6 +60,8 @@ def fused_ufunc(
     if len(set(stores)) < len(stores):
         found = "two results into one array: which one stays depends on how NumPy goes about it"
         raise Unsupported("write-into-view", f"np.{name}", found)
+    if any(isinstance(each, TracedArray) and each.generic for each in targets):
+        raise TypeError("return arrays must be of ArrayType")  # whatever the operands are
     if where is not True and any(target is None for target in targets):
         raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
     results = _results(tracing, ufunc, operands, dtype, casting, targets)

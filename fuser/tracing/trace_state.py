@@ -129,6 +129,8 @@ class Tracing(Lengths):
     """What was read at one place of each row: the rows, and the places; by `id` of the result."""
     raising: dict[int, Node] = field(default_factory=dict)
     """Operations that raise for some values: they run also where nothing uses what they give."""
+    repeated: list[Any] = field(default_factory=list)
+    """Arrays of `np.broadcast_arrays`, of which NumPy warns when they are written into."""
     optional: dict[int, Node] = field(default_factory=dict)
     """Selections that cannot raise: they need not run where nothing reads them."""
     reads: dict[int, tuple[Node, Any]] = field(default_factory=dict)

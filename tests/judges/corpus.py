@@ -1,9 +1,6 @@
-"""Programs that once failed, as small as the fuzzer made them, and the kinds that still do."""
+"""Programs that once failed, as small as the fuzzer made them."""
 
 from __future__ import annotations
-
-import re
-from dataclasses import dataclass
 
 #: name -> a module: `f`, and `calls`, which yields the arguments of one call after the other.
 PROGRAMS: dict[str, str] = {
@@ -133,41 +130,3 @@ def calls():
     yield (array(1, "float64", (5,)),)
 """,
 }
-
-
-@dataclass(frozen=True)
-class Known:
-    """A kind of failure that is not mended yet; the program of its name shows it.
-
-    Attributes:
-        name: of the kind, and of its program.
-        reason: what is wrong.
-        source: a pattern that is found in programs of this kind.
-        difference: a pattern that is found in what the judge says of them.
-    """
-
-    name: str
-    reason: str
-    source: str
-    difference: str
-
-    def is_it(self, text: str, difference: str) -> bool:
-        """Whether a program that differs so is of this kind."""
-        found = re.search(self.source, text) and re.search(self.difference, difference)
-        return found is not None
-
-
-KNOWN: tuple[Known, ...] = (
-    Known(
-        "constant-results",
-        "a result that depends on no value is one array for all calls",
-        r"return",
-        r"^call \d+: (sharing: fused: result\S* (is|shares memory with) earlier result|earlier )",
-    ),
-    Known(
-        "parts-of-complex",
-        "the real or imaginary part of a complex result is an array of its own, not every other",
-        r"\.(imag|real)\b",
-        r"^call \d+: result\S*: strides ",
-    ),
-)

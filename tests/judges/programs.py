@@ -24,7 +24,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tests.judges.corpus import KNOWN, Known
 from tests.judges.grammar import Program, generate
 from tests.judges.judging import World, judge
 
@@ -43,11 +42,6 @@ class Finding:
     difference: str
     calls: int = 0
     fused: int = 0
-
-    @property
-    def known(self) -> Known | None:
-        """The known kind of failure that this is, if any."""
-        return next((k for k in KNOWN if k.is_it(self.text, self.difference)), None)
 
 
 class Worker:
@@ -171,7 +165,7 @@ def serve() -> None:
 
 
 def main() -> int:
-    """Judge programs for some time; return how many failed in ways that are not known, or 99."""
+    """Judge programs for some time; return how many failed, or 99."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.judges.programs")
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=1)
@@ -186,14 +180,12 @@ def main() -> int:
     from rich.progress import Progress, TextColumn
 
     indices = itertools.count(options.first) if options.index is None else [options.index]
-    until, bad, known, done = time.monotonic() + options.seconds, 0, 0, 0
+    until, bad, done = time.monotonic() + options.seconds, 0, 0
     with Progress(*Progress.get_default_columns(), TextColumn("{task.fields[now]}")) as progress:
         task = progress.add_task("programs", total=options.seconds, now="")
         for finding in findings(options.seed, indices, options.decisions):
             done += 1
-            if finding.difference and finding.known is not None and options.index is None:
-                known += 1
-            elif finding.difference:
+            if finding.difference:
                 bad += 1
                 whole = program(options.seed, finding.index, options.decisions)
                 less, difference = smallest(whole, finding.difference)
@@ -204,10 +196,10 @@ def main() -> int:
                 )  # fmt: skip
             left = until - time.monotonic()
             progress.update(task, completed=options.seconds - max(left, 0),
-                            now=f"{done} judged, {bad} failed, {known} in known ways")  # fmt: skip
+                            now=f"{done} judged, {bad} failed")  # fmt: skip
             if left < 0:
                 break
-    print(f"{done} judged, {bad} failed, {known} in known ways")
+    print(f"{done} judged, {bad} failed")
     return min(bad, 99)
 
 

@@ -16,14 +16,9 @@ from tests.tree import ROOT
 TEXT = (ROOT / "tests" / "judges" / "by_hand.txt").read_text()
 PARTS = re.split(r"^=== (.*)\n", TEXT, flags=re.M)[1:]
 PROGRAMS: dict[str, str] = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
-#: Why a program of `FAILING` is expected to fail.
-KNOWN = "fused, it differs from the plain function: in sharing, layout, types, or by falling back"
-DIFFERS = pytest.mark.xfail(strict=True, reason=KNOWN)
-#: Programs that still differ: what a mended mechanism has to take from this list.
-FAILING = frozenset("part-complex broadcast".split())
 #: Programs that ran without a fallback at every call when this was written.
-FUSED = 294
-#: Programs that one process judges; those that differ may leave it changed.
+FUSED = 452
+#: Programs that one process judges.
 BATCH = 100
 
 Verdicts = dict[str, tuple[int, int, str]]
@@ -32,33 +27,25 @@ Verdicts = dict[str, tuple[int, int, str]]
 @pytest.fixture(scope="module")
 def said() -> Verdicts:
     """Calls, those without a fallback, and the first difference, of each program."""
-    found: Verdicts = {}
+    names = list(PROGRAMS)
     with ThreadPoolExecutor(2) as pool:
-        for some in pool.map(_judged, (True, False), (1, BATCH)):
-            found |= some
-    return found
+        halves = list(pool.map(_judged, (names[::2], names[1::2])))
+    return halves[0] | halves[1]
 
 
-def _judged(failing: bool, batch: int) -> Verdicts:
-    """Verdicts on the programs that still differ, or on the others; so many to a process."""
-    worker, found = Worker(batch), Verdicts()
+def _judged(names: list[str]) -> Verdicts:
+    """Verdicts on programs, some to a process."""
+    worker, found = Worker(BATCH), Verdicts()
     try:
-        for name in PROGRAMS:
-            if (name in FAILING) == failing:
-                told = worker.judge(PROGRAMS[name], name)
-                found[name] = (told.get("calls", 0), told.get("fused", 0), told["difference"])
+        for name in names:
+            told = worker.judge(PROGRAMS[name], name)
+            found[name] = (told.get("calls", 0), told.get("fused", 0), told["difference"])
     finally:
         worker.stop()
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=DIFFERS if name in FAILING else ())
-        for name in PROGRAMS
-    ],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_by_hand(said: Verdicts, name: str) -> None:
     """No difference in values, objects, memory, writes or exceptions."""
     calls, _, difference = said[name]

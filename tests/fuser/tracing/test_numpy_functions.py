@@ -23,7 +23,7 @@ np.unwrap(v); np.all(x > 0, axis=1); np.allclose(x, x); np.amax(x); np.amin(x); 
 np.any(x > 0); np.append(v, w); np.apply_along_axis(np.sum, 0, x)
 np.apply_over_axes(np.sum, x, [0, 1]); np.argmax(x, 1); np.argmin(x, 1); np.around(x, 1)
 np.array_equal(v, w); np.astype(x, np.float64); np.atleast_1d(v); np.atleast_2d(v); np.atleast_3d(v)
-np.average(x, axis=0); np.block([[x, x], [x, x]]); np.broadcast_arrays(v, x[:, :1])[0]
+np.average(x, axis=0); np.block([[x, x], [x, x]]); np.broadcast_arrays(v, x[:, :1])[0] * 1
 np.broadcast_to(v, (3, 7)); np.can_cast(v.dtype, np.float64); np.choose(i % 3, [v, w, v])
 np.clip(x, 0, 1); np.column_stack([v, w]); np.concat([v, w]); np.concatenate([v, w])
 np.convolve(v, [1, 2, 1]); np.copy(x); np.copyto(y, x, where=x > 0); np.count_nonzero(x)
