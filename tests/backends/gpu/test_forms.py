@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.backends.gpu import fake_cupy
+from fuser.base.errors import BackendError
+from tests.backends.gpu import fake_arrays, fake_cupy
 
 cupy = fake_cupy.for_a_file()
 
@@ -95,6 +96,24 @@ def test_forms(cupy: Any, name: str) -> None:
     if launches is not None:
         assert launched == launches
     assert {reason.code for reason in fused.fallbacks} <= codes
+
+
+@pytest.mark.parametrize("name", ["decision", "gather", "element loop"])
+def test_what_waits_cannot_be_captured(cupy: Any, name: str) -> None:
+    """It is an error that says so; nothing of the call is in the graph."""
+    function, arguments, *_ = FORMS[name]
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(2):
+        fused(*[cupy.asarray(a) for a in arguments])
+    given = [cupy.asarray(a) for a in arguments]
+    fake_arrays.settle()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        try:
+            with pytest.raises((BackendError, fake_arrays.CUDARuntimeError), match="apture"):
+                fused(*given)
+        finally:
+            stream.end_capture()
 
 
 def test_dask_runs_chunks_of_cupy_itself(cupy: Any) -> None:
