@@ -89,7 +89,5 @@ PROGRAMS: dict[str, Program] = {
         numbers(70, 45), numbers(45, 70), numbers(70, 90, dtype="float64"))),
     "tiles-of-batches": (lambda x, y: (x + y.transpose(3, 0, 1, 2), y.transpose(3, 0, 1, 2) > x), (
         numbers(33, 2, 3, 20), numbers(2, 3, 20, 33))),
-    "tiles-of-halves": (lambda x, y: np.tanh(x * y.T), tuple(
-        numbers(33, 33, dtype="float16", seed=k) for k in (1, 2))),
     "nothing-read": (lambda x: np.zeros_like(x) + 3, (_LONG,)),
 }  # fmt: skip

@@ -54,7 +54,6 @@ def test_what_lies_across_is_found() -> None:
 
 
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "smaller than a tile": (lambda x, y: x - y.T, (_numbers(17, 19), _numbers(19, 17))),
     "whole tiles": (lambda x, y: x - y.T, (_numbers(64, 32), _numbers(32, 64))),
     "many tiles": (lambda x, y: x - y.T, (_numbers(130, 300), _numbers(300, 130))),
     "bytes": (lambda x, y: x ^ y.T, (_numbers(70, 40) > 0, _numbers(40, 70) > 0)),
@@ -62,7 +61,8 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
                                        _numbers(33, 40, dtype="complex128"))),
     "two dtypes": (lambda x, y, z: x * y.T + z.T, (_numbers(40, 33), _numbers(33, 40),
                                                    _numbers(33, 40, dtype="float64"))),
-    "a costly body": (lambda x, y: np.exp(x) * np.tanh(y.T), (_numbers(40, 33), _numbers(33, 40))),
+    "halves, a costly body": (lambda x, y: np.exp(x) * np.tanh(y.T), (
+        _numbers(40, 33, dtype="float16"), _numbers(33, 40, dtype="float16"))),
     "cropped": (lambda x, y: x[1:-2, 3:] - y[2:-1, 3:].T, (_numbers(43, 40), _numbers(40, 43))),
     "positions": (lambda x, y: x + y.T * np.arange(33), (_numbers(40, 33), _numbers(33, 40))),
 }
@@ -84,7 +84,8 @@ def test_results_are_numpys(name: str) -> None:
         config.restore(before)
     wanted = function(*arguments)
     assert found.dtype == wanted.dtype
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    rtol = 2e-3 if wanted.dtype == np.float16 else 1e-6
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=1e-7)
     assert len(device.units) == 1
 
 

@@ -224,7 +224,7 @@ def _decided(cp: Any, x: Any) -> Any:
 
 
 def _in_a_loop(cp: Any, x: Any) -> Any:
-    for _ in range(40):
+    for _ in range(12):
         x = x * 0.5 + cp.random.rand(8)
     return x
 
