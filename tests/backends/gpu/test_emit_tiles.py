@@ -124,12 +124,12 @@ def test_a_tiles_loads_are_under_way_together() -> None:
     assert set(order[:-4]) == {"ld"}
 
 
-@pytest.mark.parametrize("number", ["75", "100"])
-def test_kernels_compile(number: str) -> None:
+@pytest.mark.parametrize(("number", "wide"), [("75", False), ("100", True)])
+def test_kernels_compile(number: str, wide: bool) -> None:
     """Without warnings."""
     path = require("nvrtc")
     (nest,) = nests_of(lambda x, y: x + y.T, _numbers(40, 33), _numbers(33, 40))
-    variant = Variant(tiles=True)
+    variant = Variant(wide, tiles=True)
     options = (*variant.defines, f"--gpu-architecture=sm_{number}", "--std=c++17")
     size, log = compile_with_nvrtc(path, emit([nest], "tiles"), options)
     assert size, log
