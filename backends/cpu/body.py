@@ -23,6 +23,8 @@ class Features:
     f16c: bool = False
     masked: bool = False
     """Masked loads and stores of 8- to 64-bit lanes are single instructions (AVX-512 VL and BW)."""
+    gathers: bool = False
+    """One instruction reads lanes of 32 and 64 bits at addresses sooner than loads lane by lane."""
 
 
 BASELINE = Features()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Body, Value, vector_type
+from fuser.backends.cpu.body import BITS, Body, Value, mangled, vector_type
 
 
 def gather(b: Body, dtype: str, *operands: Value) -> Value:
@@ -119,11 +119,18 @@ def _addresses(b: Body, operands: Sequence[Value], past: int) -> Value:
 
 
 def _fetched(b: Body, memory: str, address: Value) -> Value:
-    """What lies at addresses, one after another."""
+    """What lies at addresses."""
     lanes = address.lanes
     if lanes == 1:
         return _element(b, memory, address)
     vector = vector_type(memory, lanes)
+    if b.features.gathers and BITS[memory] >= 32:
+        places, bits = vector_type("ptr", lanes), vector_type("i1", lanes)
+        symbol = f"llvm.masked.gather.{mangled(memory, lanes)}.v{lanes}p0"
+        b.module.declare(symbol, vector, (places, "i32", bits, vector))
+        at = b.value(f"inttoptr {address.typed} to {places}", "ptr", lanes)
+        given = f"{at.typed}, i32 1, {bits} splat (i1 true), {vector} poison"
+        return b.value(f"call {vector} @{symbol}({given})", memory, lanes)
     found = "poison"
     for lane in range(lanes):
         element = _element(b, memory, _lane(b, address, lane))

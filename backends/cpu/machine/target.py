@@ -59,7 +59,17 @@ def host_features() -> Features:
         return Features(fma=True)
     wide = {"avx512vl", "avx512bw", "avx512dq"} <= known.has
     size = 64 if wide else 32 if "avx2" in known.has else 16
-    return Features(size, "fma" in known.has, "f16c" in known.has, wide)
+    gathers = wide and not known.cpu.startswith("znver") and _gathers_at_once()
+    return Features(size, "fma" in known.has, "f16c" in known.has, wide, gathers)
+
+
+def _gathers_at_once() -> bool:
+    """Whether no patch of a processor has it read lane by lane, with a wait after each."""
+    try:
+        with open("/sys/devices/system/cpu/vulnerabilities/gather_data_sampling") as told:
+            return told.read().strip() == "Not affected"
+    except OSError:
+        return False
 
 
 _machines = threading.local()
