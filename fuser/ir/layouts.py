@@ -124,38 +124,29 @@ def writable_diagonal(array: Any) -> Any:
 # -- memory order ---------------------------------------------------------------------------
 
 
-def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+def axis_order(rank: int, operands: Sequence[Any], *, copied: bool = False) -> list[int]:
     """The axis order, outermost first, of a result that keeps its operands' memory order.
 
     NumPy sorts axes by stride, operand by operand, and keeps C order where operands disagree or
-    say nothing (nditer_constr.c, npyiter_find_best_axis_ordering).
+    say nothing (nditer_constr.c, npyiter_find_best_axis_ordering). In a copy of one array, or of
+    several joined, a stride of 0 is the shortest (shape.c, PyArray_CreateMultiSortedStridePerm).
 
     Args:
         rank: of the result.
-        operands: (shape, strides) pairs, aligned at the last axis.
+        operands: what has a shape and strides; aligned at the last axis.
+        copied: whether the result is such a copy.
     """
-    steps = []
-    for shape, strides in operands:
-        lead: list[int | None] = [None] * (rank - len(shape))
-        pairs = zip(shape, strides, strict=True)
-        steps.append([*lead, *(abs(s) if n != 1 and s else None for n, s in pairs)])
+    steps: list[list[int | None]] = []
+    for one in operands:
+        lead = [None] * (rank - len(one.shape))
+        told = zip(one.shape, map(abs, one.strides), strict=True)
+        if copied:
+            steps.append([*lead, *(-step if n != 1 else None for n, step in told)])
+        else:
+            steps.append([*lead, *(step if n != 1 and step else None for n, step in told)])
+    if copied:
+        return _by_steps(list(range(rank)), steps)
     return _by_steps(list(range(rank - 1, -1, -1)), steps)[::-1]  # NumPy holds innermost first
-
-
-def sorted_order(arrays: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
-    """The axis order, outermost first, of a copy of one array, or of several joined.
-
-    Longer strides lie outside; C order where arrays disagree. Unlike in `keep_order` a stride of
-    0 is the shortest (shape.c, PyArray_CreateMultiSortedStridePerm).
-
-    Args:
-        arrays: (shape, strides) pairs of one rank.
-    """
-    steps = [
-        [-abs(s) if n != 1 else None for n, s in zip(shape, strides, strict=True)]
-        for shape, strides in arrays
-    ]
-    return _by_steps(list(range(len(arrays[0][0]))), steps)
 
 
 def _by_steps(order: list[int], operands: Sequence[Sequence[int | None]]) -> list[int]:

@@ -37,26 +37,24 @@ def memory_orders(
         operands = [found[id(arg)] for arg in node.args]
         if node.op.is_update or node.op.scatters:  # what is written into stays where it is
             base = found[id(node)] = operands[-1 if node.op.scatters else 0]
-            orders[id(node)] = layouts.sorted_order([(base.shape, base.strides)])
+            orders[id(node)] = layouts.axis_order(len(base.shape), [base], copied=True)
             continue
         if node.op.structure and not node.op.joins:
             seen = found[id(node)] = _seen(operands[0], node, sizes, shape)
-            orders[id(node)] = layouts.sorted_order([(seen.shape, seen.strides)])
+            orders[id(node)] = layouts.axis_order(len(seen.shape), [seen], copied=True)
             continue
         if node.op.reduction:
             operands = [_without(operands[0], node.payload.axes, node)]
         if node.op.gathers:
             operands = operands[:-1]
-        given = [(layout.shape, layout.strides) for layout in operands]
         copied = node.payload.order if node.op.converts else ""
         if copied and node.payload.like:
             order = _order_like(node, found)
         elif copied == "C" or node.op.places:
             order = list(range(len(shape)))
-        elif copied or node.op.joins:
-            order = layouts.sorted_order(given)
         else:
-            order = layouts.keep_order(len(shape), given)
+            whole = bool(copied or node.op.joins)
+            order = layouts.axis_order(len(shape), operands, copied=whole)
         orders[id(node)] = order
         if node.op.converts and not copied:  # converted in passing: no array of its own
             found[id(node)] = operands[0]
@@ -75,7 +73,7 @@ def _order_like(node: Node, found: Mapping[int, Layout]) -> list[int]:
     if len(layout.shape) != len(node.shape):  # a stage of a program knows no more of it
         return list(range(len(node.shape)))
     if node.payload.order == "K":
-        return layouts.sorted_order([(layout.shape, layout.strides)])
+        return layouts.axis_order(len(layout.shape), [layout], copied=True)
     return _fortran_or_c(layout, like)
 
 

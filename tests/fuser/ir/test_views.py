@@ -177,15 +177,14 @@ def random_view(chance: random.Random, array: Any) -> views.View:
 @given(chance=st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_memory_order_is_that_of_numpy(chance: random.Random) -> None:
-    """`keep_order` for ufuncs, `sorted_order` for copies and joins."""
+    """Of ufuncs, copies and joins."""
     shape = tuple(chance.choice((1, 2, 3)) for _ in range(chance.randint(1, 4)))
     arrays = [laid_out(chance, np.zeros(shape)) for _ in range(chance.randint(1, 3))]
-    pairs = [(a.shape, a.strides) for a in arrays]
     for order, wanted in (
-        (layouts.keep_order(len(shape), pairs), np.nditer([*arrays, None], flags=["external_loop"],
+        (layouts.axis_order(len(shape), arrays), np.nditer([*arrays, None], flags=["external_loop"],
          op_flags=[["readonly"]] * len(arrays) + [["writeonly", "allocate"]]).operands[-1]),
-        (layouts.sorted_order(pairs[:1]), arrays[0].astype(np.float32)),
-        (layouts.sorted_order(pairs), np.concatenate(arrays, axis=0)),
+        (layouts.axis_order(len(shape), arrays[:1], copied=True), arrays[0].astype(np.float32)),
+        (layouts.axis_order(len(shape), arrays, copied=True), np.concatenate(arrays, axis=0)),
     ):  # fmt: skip
         strides = layouts.ordered_strides(wanted.shape, order, wanted.itemsize)
         found = [s for n, s in zip(wanted.shape, strides, strict=True) if n > 1]
