@@ -100,6 +100,9 @@ class Ready(Prepared):
             raise NotAssembled
         graph = trace.graph
         self._integers = tuple(graph.integer_arrays if graph.guards_of_integers else ())
+        if graph.guards_of_integers and not any(is_cupy(type(a)) for a in call.arrays.values()):
+            more = (k for k, a in call.arrays.items() if isinstance(a, np.generic))
+            self._integers += tuple(name for name in more if name not in self._integers)
         self._launch = launch.sequence.run, launch.kernel_count
         self._writes = writes if trace.writes else None
         self._counts = {"launches": launch.kernel_count}
@@ -382,10 +385,12 @@ def make_ready(call: Call) -> Ready | None:
         return None
     numbers = spec.graph.integer_arrays if spec.graph.guards_of_integers else ()
     arrays = [array for name, array in call.arrays.items() if name not in numbers]
-    there = any(is_cupy(type(array)) for array in arrays)  # NumPy's scalars are moved to it
+    there = any(is_cupy(type(array)) for array in arrays)
     if captured and not there:
         return None  # served natively
-    kinds = [type(array) for array in arrays if not (there and isinstance(array, np.generic))]
+    integers = bool(spec.graph.guards_of_integers)
+    made = there or integers  # NumPy's scalars are moved there, or become arrays
+    kinds = [type(array) for array in arrays if not (made and isinstance(array, np.generic))]
     if any(kind is not np.ndarray and not is_cupy(kind) for kind in kinds):
         return None
     writes = Writes(call)
@@ -394,7 +399,6 @@ def make_ready(call: Call) -> Ready | None:
     if launch is None or launch.sequence is None:
         return None
     try:
-        integers = bool(spec.graph.guards_of_integers)
         return (ReadyForIntegers if integers else Ready)(call, launch, writes)
     except NotAssembled:
         return None

@@ -61,3 +61,25 @@ def test_other_shapes_have_ways_of_their_own() -> None:
     assert exact_key((x, 2.0)) != exact_key((x.T, 2.0)) != exact_key((x.T, 2))
     assert exact_key((x, [])) is None
     assert exact_key((x, 1j)) != exact_key((x, 2j))
+
+
+def test_scalars_of_numpy_beside_integers_that_are_lengths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are arrays of each call: other values compile nothing, and take the short way."""
+
+    def function(n: int, scale: Any, x: Any) -> Any:
+        x -= x.mean(axis=0) * scale
+        return np.eye(n, dtype=x.dtype) * scale, np.sqrt(scale) + x
+
+    fused = fuser.fuse(function, fallback="error")
+    x = np.linspace(0, 1, 12).reshape(4, 3)
+    for n in (3, 5):
+        fused(n, np.float64(2), x.copy())
+        fused(n, np.float64(2), x.copy())
+    monkeypatch.setattr(fused, "_find_and_run", _refuse)
+    for n, scale in ((3, 2.0), (5, 9.0), (3, 0.25)):
+        mine, theirs = x.copy(), x.copy()
+        found, wanted = fused(n, np.float64(scale), mine), function(n, np.float64(scale), theirs)
+        for one, other in zip((*found, mine), (*wanted, theirs), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-15)
