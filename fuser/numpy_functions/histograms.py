@@ -14,6 +14,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims
 from fuser.ir.function_table import handles
 from fuser.numpy_functions.array_functions import _array
+from fuser.numpy_functions.gathers import BEYOND
 from fuser.tracing.admitted_dtypes import has_scatters
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import length_of
@@ -49,10 +50,10 @@ def _histogram(
     along: Any = counted(tracing, count if type(count) is int else length_of(count))
     line = along.astype(kind) * ((last - first) / bins) + first  # as np.linspace has it
     edges: Any = np.where(along == bins, last, line)
-    if not np.isfinite(low) & np.isfinite(high) & np.all(edges[:-1] < edges[1:]):
-        raise _other("values that are not finite, or bins too narrow for them")
+    fine = np.isfinite(low) & np.isfinite(high) & np.all(edges[:-1] < edges[1:])
     place: Any = ((values - first) / (last - first) * bins).astype(np.int64)
     place = np.where(place == bins, place - 1, place)
+    place = np.where(fine, place, BEYOND)  # which no axis has: NumPy runs the call, and raises
     place = np.where(values < edges[place], place - 1, place)
     beyond = (values >= edges[place + 1]) & (place != bins - 1)
     counts: Any = np.bincount(np.where(beyond, place + 1, place), weight, bins)

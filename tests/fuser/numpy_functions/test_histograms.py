@@ -56,6 +56,7 @@ def test_counts_and_edges(name: str, dtype: str) -> None:
         assert wanted.dtype == found.dtype
         np.testing.assert_allclose(found, wanted, rtol=1e-12 if dtype == "float64" else 1e-5)
     assert len(counted.explain(x, 7).guards) < 8
+    assert "decision" not in str(counted.explain(x, 7))  # nor a step outside of kernels
     fused = fuser.fuse(_of_ten, fallback="error")
     assert _of_ten(x).tobytes() == fused(x).tobytes()
 
