@@ -19,7 +19,9 @@ from tests.backends.references import Array, errors_in_ulp, true_values
 _HALF_OF_SINGLE = 2.0**-13
 
 #: (row, dtype) pairs where NumPy itself takes the zero of either operand, by its place.
-_EITHER_ZERO = frozenset((row, name) for row in ("fmax", "fmin") for name in ("float32", "float64"))
+_EITHER_ZERO = {(row, name) for row in ("fmax", "fmin") for name in ("float32", "float64")}
+if not np.signbit(np.expm1(np.full(64, -0.0, np.float16))).all():  # NumPy 2.3.0: of arrays alone
+    _EITHER_ZERO.add(("expm1", "float16"))
 
 
 @dataclass(frozen=True, slots=True)
