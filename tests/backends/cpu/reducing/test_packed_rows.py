@@ -13,7 +13,7 @@ from fuser.backends.cpu.reducing.packed_columns import schedule_of
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling import choose_reduction
 from tests.backends.cpu.chosen_schedules import answers_of
-from tests.backends.cpu.on_threads import same_parts
+from tests.backends.cpu.reducing.short_rows import check
 from tests.backends.cpu.schedules import packed
 
 GENERATOR = np.random.default_rng(23)
@@ -103,20 +103,7 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
     plain, arguments = CASES[name]
     monkeypatch.setattr(tuning, "MANY_ROWS_ELEMENTS", 1 << 60)
     chosen = answers_of(choose_reduction, "choose_packed_rows", monkeypatch)
-    wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
-    with np.errstate(all="ignore"):
-        expected, types = plain(*wide), plain(*arguments)
-    function = fuser.fuse(plain, fallback="error")
-    parts = same_parts(function, *arguments)
-    for mine, theirs, like in zip(
-        parts,
-        expected if isinstance(expected, tuple) else (expected,),
-        types if isinstance(types, tuple) else (types,),
-        strict=True,
-    ):
-        assert mine.dtype == like.dtype
-        tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
-        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
+    check(plain, arguments, 2e-6, 2e-3)
     wanted = SCHEDULES.get(name, packed(64, DEFAULT))
     assert wanted in chosen
 

@@ -18,8 +18,7 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_schedules import preferred
 from tests.backends.cpu.laid_out import lay_out
-from tests.backends.cpu.on_threads import same_parts
-from tests.backends.cpu.reducing.short_rows import drawn, normalised
+from tests.backends.cpu.reducing.short_rows import check, drawn, normalised
 from tests.backends.cpu.schedules import GATHERED, batch, of_one_block
 
 GENERATOR = np.random.default_rng(29)
@@ -49,16 +48,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:
     """NumPy's results, the same bits on one thread and on three, in this form."""
-    wide = [a.astype("float64") if np.result_type(a) == np.float32 else a for a in arguments]
-    with np.errstate(all="ignore"):
-        expected, types = plain(*wide), plain(*arguments)
-    function = fuser.fuse(plain, fallback="error")
-    parts = same_parts(function, *arguments)
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    types = types if isinstance(types, tuple) else (types,)
-    for mine, theirs, like in zip(parts, expected, types, strict=True):
-        assert mine.dtype == like.dtype
-        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * 20)
+    check(plain, arguments, tolerance, tolerance * 20)
     assert any(schedule is not None and schedule.tile for schedule in few)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import fuser
 from tests.backends.cpu.on_threads import same_parts
-from tests.backends.cpu.reducing.short_rows import drawn, softmax
+from tests.backends.cpu.reducing.short_rows import check, drawn, softmax
 
 GENERATOR = np.random.default_rng(31)
 Function = Callable[..., Any]
@@ -34,16 +34,7 @@ def _by_row(x: Any, scale: Any, shift: Any) -> Any:
 
 def _check(plain: Function, *arguments: Any, tolerance: float = 1e-5) -> None:
     """NumPy's results, the same bits on one thread and on three."""
-    wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
-    with np.errstate(all="ignore"):
-        expected, types = plain(*wide), plain(*arguments)
-    parts = same_parts(fuser.fuse(plain, fallback="error"), *arguments)
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    types = types if isinstance(types, tuple) else (types,)
-    for mine, theirs, like in zip(parts, expected, types, strict=True):
-        assert mine.dtype == like.dtype
-        assert np.array_equal(np.isnan(mine), np.isnan(theirs))
-        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * 20)
+    check(plain, arguments, tolerance, tolerance * 20)
 
 
 LENGTHS = {"float32": (300, 384, 511, 512, 833, 1023, 1025), "float64": (301, 352, 509, 571)}
