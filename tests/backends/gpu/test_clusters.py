@@ -24,6 +24,7 @@ from tests.backends.gpu.host import HostDevice, HostGpuBackend
 from tests.backends.gpu.nvrtc import compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
+from tests.results import parts_of
 
 
 class _Clustered(HostDevice):
@@ -91,16 +92,12 @@ def test_results_are_numpys(device: Any, name: str) -> None:
     x = _rows(9, columns)
     fused = fuser.fuse(function, fallback="error")
     found, wanted = fused(x), function(x.astype(np.float64))
-    for one, want in zip(_all(found), _all(wanted), strict=True):
+    for one, want in zip(parts_of(found), parts_of(wanted), strict=True):
         np.testing.assert_allclose(one, want, rtol=2e-5, atol=1e-6)
     assert device.variant.cluster == 2
     assert len(device.grids) == 1
-    for one, again in zip(_all(found), _all(fused(x)), strict=True):
+    for one, again in zip(parts_of(found), parts_of(fused(x)), strict=True):
         np.testing.assert_array_equal(one, again)
-
-
-def _all(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 #: What is left out of the text, and what stands there instead.

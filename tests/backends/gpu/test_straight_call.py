@@ -15,14 +15,11 @@ import fuser
 from fuser import backend
 from fuser.base.errors import BackendError
 from tests.backends.gpu import fake_cupy
+from tests.results import parts_of
 
 X = np.random.default_rng(3).normal(size=(9, 40)).astype(np.float32)
 
 cupy = fake_cupy.for_a_file()
-
-
-def _all(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 #: name -> (function, arguments, whether a known call is one function)
@@ -51,10 +48,10 @@ def test_results_are_those_of_the_longer_way(cupy: Any, name: str) -> None:
     function, arguments, straight = CALLS[name]
     fused = fuser.fuse(function, fallback="error")
     given = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    first = _all(fused(*given))
+    first = parts_of(fused(*given))
     assert (fused._latest is not None) is straight
     before = fuser.stats()["launches"]
-    second = _all(fused(*given))
+    second = parts_of(fused(*given))
     launched = fuser.stats()["launches"] - before
     assert launched == len(fused.explain(*given).groups)
     for one, other in zip(first, second, strict=True):

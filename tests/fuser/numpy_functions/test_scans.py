@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fuser
 from fuser.ir.ops import DTYPES
+from tests.results import parts_of
 
 rng = np.random.default_rng(11)
 UFUNCS = (np.add, np.multiply, np.maximum, np.minimum)
@@ -27,19 +28,14 @@ def numbers(dtype: str, *shape: int) -> Any:
 
 def same(wanted: Any, found: Any) -> None:
     """Bit for bit, with the same dtype, shape and strides; NaN of either sign."""
-    for one, other in zip(_several(wanted), _several(found), strict=True):
+    for one, other in zip(parts_of(wanted), parts_of(found), strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         if one.dtype.kind == "f":
             assert (np.isnan(one) == np.isnan(other)).all()
             one, other = (np.where(np.isnan(part), 0, part) for part in (one, other))
         assert one.tobytes() == other.tobytes()
-    for one, other in zip(_several(wanted), _several(found), strict=True):
+    for one, other in zip(parts_of(wanted), parts_of(found), strict=True):
         assert 0 in one.shape or one.strides == other.strides
-
-
-def _several(result: Any) -> tuple[Any, ...]:
-    """Results as a tuple."""
-    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)

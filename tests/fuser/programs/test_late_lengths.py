@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
+from tests.results import parts_of
 
 LENGTH = 200
 
@@ -107,7 +108,7 @@ def test_calls_give_what_numpy_gives(function: Callable[..., Any]) -> None:
                 fused(theirs)
             continue
         found = fused(theirs)
-        for one, other in zip(_leaves(wanted), _leaves(found), strict=True):
+        for one, other in zip(parts_of(wanted), parts_of(found), strict=True):
             assert type(one) is type(other)
             if one is not mine and one is not None:
                 np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-14)
@@ -115,11 +116,6 @@ def test_calls_give_what_numpy_gives(function: Callable[..., Any]) -> None:
         np.testing.assert_allclose(theirs, mine, rtol=1e-12, atol=1e-14)
         if function is cleared:
             assert found[0] is theirs
-
-
-def _leaves(result: Any) -> tuple[Any, ...]:
-    """Results as a tuple."""
-    return result if isinstance(result, tuple) else (result,)
 
 
 @pytest.mark.parametrize("function", [f for f in FUNCTIONS if f is not half])

@@ -10,6 +10,7 @@ import pytest
 import fuser
 from tests.fuser.comparing import visible_strides
 from tests.fuser.random_programs import laid_out
+from tests.results import parts_of
 from tests.settings import settings
 
 GENERATOR = np.random.default_rng(7)
@@ -64,17 +65,13 @@ FUNCTIONS: dict[str, tuple[Function, int]] = {
 }
 
 
-def _all(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [found]
-
-
 def _check(function: Function, *arrays: Any, rtol: float = 2e-5) -> None:
     """What NumPy gives, three times: the first calls take other ways than later ones."""
     with np.errstate(all="ignore"):
-        wanted = _all(function(*arrays))
+        wanted = parts_of(function(*arrays))
     fused = fuser.fuse(function, fallback="error")
     for _ in range(3):
-        for one, other in zip(wanted, _all(fused(*arrays)), strict=True):
+        for one, other in zip(wanted, parts_of(fused(*arrays)), strict=True):
             assert type(one) is type(other)
             assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
             assert visible_strides(one) == visible_strides(other)

@@ -13,6 +13,7 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import ONLINE, ONLINE_AWAITED, ONLINE_JOINED
+from tests.results import parts_of
 from tests.settings import settings
 
 
@@ -36,14 +37,10 @@ FUSED = {each: fuser.fuse(each, fallback="error") for each in (_moments, _normal
 SHAPES = [(4096, 64), (70, 2100), (2003, 257), (40_000, 5), (9001, 1030), (600, 4099), (2100, 70)]
 
 
-def _flat(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
-
-
 def _agree(function: Any, x: Any, close: float) -> None:
     with np.errstate(all="ignore"):
-        expected = _flat(function(x))
-    for ours, theirs in zip(_flat(FUSED[function](x)), expected, strict=True):
+        expected = parts_of(function(x))
+    for ours, theirs in zip(parts_of(FUSED[function](x)), expected, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=close, atol=close, err_msg=function.__name__)
 
@@ -97,8 +94,8 @@ def test_what_is_no_number_stays_in_its_column(shape: tuple[int, int], dtype: st
     x[shape[0] // 3, 16], x[shape[0] // 4, 16] = np.inf, -np.inf
     x[:, -1], x[7, -1] = 0.0, np.nan
     with np.errstate(all="ignore"):
-        expected = _flat(_moments(x)) + _flat(_normalised(x))
-    found = _flat(FUSED[_moments](x)) + _flat(FUSED[_normalised](x))
+        expected = parts_of(_moments(x)) + parts_of(_normalised(x))
+    found = parts_of(FUSED[_moments](x)) + parts_of(FUSED[_normalised](x))
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
         np.testing.assert_array_equal(np.isinf(ours), np.isinf(theirs))
@@ -146,9 +143,9 @@ def test_errors_are_no_larger_than_numpys(kind: str, shape: tuple[int, int]) -> 
 def test_bits_do_not_depend_on_threads(shape: tuple[int, int]) -> None:
     """Parts depend on lengths alone, and are joined in their order."""
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
-    many = [part for each in FUSED for part in _flat(FUSED[each](x))]
+    many = [part for each in FUSED for part in parts_of(FUSED[each](x))]
     with settings(num_threads=1):
-        one = [part for each in FUSED for part in _flat(FUSED[each](x))]
+        one = [part for each in FUSED for part in parts_of(FUSED[each](x))]
     for ours, theirs in zip(many, one, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 

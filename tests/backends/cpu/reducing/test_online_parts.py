@@ -14,14 +14,11 @@ from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by
     softmax,
     spread,
 )
+from tests.results import parts_of
 
 GENERATOR = np.random.default_rng(12)
 
 pytestmark = pytest.mark.usefixtures("small_cache")
-
-
-def _all(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 SPECIAL: dict[str, Any] = {
@@ -50,5 +47,5 @@ def test_what_is_not_finite_is_as_numpy_has_it(kind: str) -> None:
     ):  # fmt: skip
         expected = function(*args)
         found = fuser.fuse(function, fallback="error")(*args)
-        for a, b in zip(_all(found), _all(expected), strict=True):
+        for a, b in zip(parts_of(found), parts_of(expected), strict=True):
             np.testing.assert_allclose(a, b, 3e-5, 1e-6, err_msg=f"{function.__name__}")

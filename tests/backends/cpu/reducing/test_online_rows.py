@@ -16,6 +16,7 @@ from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by
     softmax,
     spread,
 )
+from tests.results import parts_of
 from tests.settings import settings
 
 GENERATOR = np.random.default_rng(11)
@@ -35,15 +36,11 @@ TWO: dict[str, Function] = {
 CASES = [*((name, f, 1) for name, f in ONE.items()), *((name, f, 2) for name, f in TWO.items())]
 
 
-def _all(found: Any) -> list[Any]:
-    return list(found) if isinstance(found, tuple) else [found]
-
-
 def _error(found: Any, expected: Any) -> float:
     """The largest error in terms of the largest value."""
     return max(
         float(np.max(np.abs(np.float64(a) - b)) / np.max(np.abs(b)))
-        for a, b in zip(_all(found), _all(expected), strict=True)
+        for a, b in zip(parts_of(found), parts_of(expected), strict=True)
     )
 
 
@@ -68,7 +65,7 @@ def test_parts_give_what_the_whole_gives(name: str, function: Function, arity: i
             results = []
             for threads in (1, 2, 5):
                 with settings(num_threads=threads):
-                    results.append(_all(fused(*args)))
+                    results.append(parts_of(fused(*args)))
             for other in results[1:]:
                 for a, b in zip(results[0], other, strict=True):
                     np.testing.assert_array_equal(a, b)
