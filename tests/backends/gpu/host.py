@@ -8,20 +8,24 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from fuser.backend import CompileError
+import fuser
+from fuser.backend import CompileError, available, get_backend
 from fuser.backends.gpu import geometry
 from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.backend import GpuBackend
 from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.variants import Variant
 from tests.requirements import find
+from tests.settings import settings
 
 HEADER = Path(__file__).with_name("host_cuda.h")
 #: No optimisation: most of the time is the compiler's. Exact arithmetic, as on the device.
@@ -236,3 +240,17 @@ class HostGpuBackend(GpuBackend):
     def array_module(self) -> Any:
         """NumPy."""
         return np
+
+
+@contextmanager
+def on_device(name: str, device: HostDevice) -> Iterator[HostDevice]:
+    """Have calls run on a backend with a device of its own; skip where it cannot run."""
+    if reason := available(name):
+        pytest.skip(reason)
+    backend = get_backend(name)
+    assert isinstance(backend, HostGpuBackend)
+    backend._device = device
+    with settings(backend=name):
+        fuser.clear_caches()
+        yield device
+    fuser.clear_caches()

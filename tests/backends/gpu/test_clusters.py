@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backend import available, get_backend, register_backend
+from fuser.backend import register_backend
 from fuser.backends.gpu import nvrtc, reduction_plan
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
-from fuser.base import config
-from tests.backends.gpu.host import HostDevice, HostGpuBackend
+from tests.backends.gpu.host import HostDevice, HostGpuBackend, on_device
 from tests.backends.gpu.nvrtc import compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
@@ -44,29 +43,15 @@ class _Clustered(HostDevice):
         return super().load(text.replace(own, instead), name, variant)
 
 
-def _backend() -> HostGpuBackend:
-    made = HostGpuBackend("gpu-clusters")
-    made._device = _Clustered()
-    return made
-
-
-register_backend("gpu-clusters", _backend)
+register_backend("gpu-clusters", lambda: HostGpuBackend("gpu-clusters"))
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Where clusters are on."""
-    if reason := available("gpu-clusters"):
-        pytest.skip(reason)
     monkeypatch.setattr(reduction_plan, "CLUSTERS", True)
-    before = config.change(backend="gpu-clusters")
-    backend = get_backend("gpu-clusters")
-    assert isinstance(backend, HostGpuBackend)
-    fuser.clear_caches()
-    backend._device = _Clustered()
-    yield backend._device
-    config.restore(before)
-    fuser.clear_caches()
+    with on_device("gpu-clusters", _Clustered()) as device:
+        yield device
 
 
 def _softmax(x: Any) -> Any:

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backend import available, get_backend, register_backend
+from fuser.backend import register_backend
 from fuser.backends.gpu import nvrtc, reduction_plan
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
-from fuser.base import config
-from tests.backends.gpu.host import HostDevice, HostGpuBackend
+from tests.backends.gpu.host import HostDevice, HostGpuBackend, on_device
 from tests.backends.gpu.nvrtc import assembly_text, compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
@@ -38,29 +37,15 @@ class _Copying(HostDevice):
         return super().load(text, name, variant)
 
 
-def _backend() -> HostGpuBackend:
-    made = HostGpuBackend("gpu-ahead")
-    made._device = _Copying()
-    return made
-
-
-register_backend("gpu-ahead", _backend)
+register_backend("gpu-ahead", lambda: HostGpuBackend("gpu-ahead"))
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Where rows are copied ahead."""
-    if reason := available("gpu-ahead"):
-        pytest.skip(reason)
     monkeypatch.setattr(reduction_plan, "AHEAD", True)
-    before = config.change(backend="gpu-ahead")
-    backend = get_backend("gpu-ahead")
-    assert isinstance(backend, HostGpuBackend)
-    fuser.clear_caches()
-    backend._device = _Copying()
-    yield backend._device
-    config.restore(before)
-    fuser.clear_caches()
+    with on_device("gpu-ahead", _Copying()) as device:
+        yield device
 
 
 def _softmax(x: Any) -> Any:
