@@ -65,6 +65,21 @@ class Standing:
                 return False
         return all(map(_HOLDS, self._names))
 
+    def condition(self, known: dict[str, Any]) -> str:
+        """`holds` as an expression.
+
+        Args:
+            known: takes what the expression has names for.
+        """
+        known |= {"mode": MODE_WORD, "names": self._names, "asks": _HOLDS}
+        parts = [f"mode.value == {self._mode}"]
+        for k, (look, given, expected) in enumerate(self._identities):
+            known |= {f"look{k}": look, f"expected{k}": expected}
+            known |= {f"given{k}_{j}": value for j, value in enumerate(given)}
+            shown = ", ".join(f"given{k}_{j}" for j in range(len(given)))
+            parts.append(f"look{k}({shown}) is expected{k}")
+        return " and ".join([*parts, *(["all(map(asks, names))"] if self._names else [])])
+
 
 @record
 class Config:

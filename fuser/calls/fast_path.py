@@ -12,6 +12,7 @@ from fuser import executor
 from fuser.backend import MISSED, get_backend
 from fuser.base import config, counters
 from fuser.base.call_keys import is_cupy
+from fuser.base.generated import define
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.records import changed
 from fuser.calls import adopted_arrays
@@ -86,8 +87,11 @@ class Ready(Prepared):
     """How such calls run where all is kernels.
 
     Attributes:
-        knows_its_arguments: whether `try_again` may be asked with any arguments.
+        knows_its_arguments: whether there is `try_again`.
+        try_again: `run`, or MISSED, for any arguments.
     """
+
+    try_again: Callable[[tuple[Any, ...]], Any]
 
     def __init__(self, call: Call, launch: Any, writes: Writes) -> None:
         """Keep the bound launch, too."""
@@ -113,6 +117,8 @@ class Ready(Prepared):
                 call.arrays, call.numbers, self._captured, launch.sequence, wanted, {}
             )
         self.knows_its_arguments = self._straight is not None
+        if self.knows_its_arguments:
+            self.try_again = self._whole()
         self._sequence, self._in_order = launch.sequence, bool(trace.in_order)
 
     def adopting(
@@ -139,18 +145,25 @@ class Ready(Prepared):
         )
         if give is not None:
             made._assembly = changed(assembly, function=_then(assembly.function, give))
+        made.try_again = made._whole()
         return made
 
-    def try_again(self, args: tuple[Any, ...]) -> Any:
-        """`run` where arguments may be others than those that this was made for."""
-        if len(args) != self._count or not self.holds():
-            return MISSED
-        found = self._straight(args)
-        if found is MISSED:
-            return MISSED
-        counters.add_soon(self._counts)
+    def _whole(self) -> Callable[[tuple[Any, ...]], Any]:
+        """`run` for any arguments, as one function."""
         made = self._assembly
-        return made.function(*found, *[args[place] for place in made.leaves])
+        known: dict[str, Any] = {
+            "MISSED": MISSED, "straight": self._straight, "assembled": made.function,
+            "count": counters.add_soon, "counts": self._counts,
+        }  # fmt: skip
+        parts = [f"found[{k}]" for k in range(len(made.results))]
+        parts += [f"args[{place}]" for place in made.leaves]
+        return define("known_call", ["args"], [
+            f"if len(args) != {self._count} or not ({self.condition(known)}): return MISSED",
+            "found = straight(args)",
+            "if found is MISSED: return MISSED",
+            "count(counts)",
+            f"return assembled({', '.join(parts)})",
+        ], known)  # fmt: skip
 
     def _launch_of(self, numbers: Mapping[str, Any]) -> tuple[Any, int] | None:
         """What runs the kernels for these numbers, and how many these are; None where unknown."""
