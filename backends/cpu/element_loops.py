@@ -258,11 +258,9 @@ class _Emitter:
         status = words.run(b, name, far, unit, self._team())
         ended, on = b.label("stopped"), b.label("on")
         some = b.compare("icmp ne", status, b.iconst(status, 0))
-        b.line(f"br i1 {some.text}, label %{ended}, label %{on}")
-        b.start(ended)
+        b.branch(some.text, ended, on)
         raised = b.compare("icmp uge", status, b.iconst(status, INTERRUPTED))
-        b.line(f"br i1 {raised.text}, label %interrupted, label %ended")
-        b.start(on)
+        b.branch(raised.text, "interrupted", "ended", on)
 
     def _team(self) -> Value:
         """Where the team's function and the number of its threads lie."""
@@ -308,8 +306,7 @@ class _Emitter:
         """Call the other function where a test does not hold."""
         b = self.b
         known, rest = b.label("known"), b.label("rest")
-        b.line(f"br i1 {test.text}, label %{known}, label %{rest}")
-        b.start(rest)
+        b.branch(test.text, known, rest, rest)
         listed = ", ".join([*(each for some in given for each in some), "ptr %results"])
         found = b.value(f"call i64 @{self.name}.rest.body({listed})", "i64", 1)
         b.line(f"ret {found.typed}")
@@ -359,11 +356,10 @@ class _Emitter:
         self.b.start(label)
         self.open = True
 
-    def _unless(self, bad: Value, target: str = "ended") -> None:
+    def _unless(self, bad: Value) -> None:
         """Go elsewhere if something holds."""
         on = self.b.label("on")
-        self.b.line(f"br i1 {bad.text}, label %{target}, label %{on}")
-        self.b.start(on)
+        self.b.branch(bad.text, "ended", on, on)
 
     def _statements(self, body: Sequence[Statement]) -> None:
         """Statements one after another."""
@@ -390,8 +386,7 @@ class _Emitter:
         elif isinstance(one, Check):
             test = self.value(one.test)
             on = b.label("on")
-            b.line(f"br i1 {test.text}, label %{on}, label %ended")
-            b.start(on)
+            b.branch(test.text, on, "ended")
         elif isinstance(one, If):
             then, other, after = b.label("then"), b.label("else"), b.label("after")
             test = self.value(one.test)
@@ -452,8 +447,7 @@ class _Emitter:
             return
         # So many elements at a time, after which Ctrl-C is looked at.
         part, last, next_part = b.label("part"), b.label("last"), b.label("next")
-        b.line(f"br label %{part}")
-        b.start(part)
+        b.jump(part)
         index = self._get(one.slot, "int64")
         left = b.op("sub", stop, index) if up else b.op("sub", index, stop)
         most = b.iconst(index, SHORT)
@@ -462,8 +456,7 @@ class _Emitter:
         self._counted(one, end, step, up, None)
         index = self._get(one.slot, "int64")
         more = b.compare("icmp slt" if up else "icmp sgt", index, stop)
-        b.line(f"br i1 {more.text}, label %{next_part}, label %{last}")
-        b.start(next_part)
+        b.branch(more.text, next_part, last)
         self._look(part)
         b.start(last)
         self.open = True
@@ -486,8 +479,7 @@ class _Emitter:
         self._start(head)
         index = self._get(one.slot, "int64")
         more = b.compare("icmp slt" if up else "icmp sgt", index, stop)
-        b.line(f"br i1 {more.text}, label %{work}, label %{done}")
-        b.start(work)
+        b.branch(more.text, work, done)
         self.depth += 1
         self._statements(one.body)
         self.depth -= 1
@@ -509,8 +501,7 @@ class _Emitter:
         b.line(f"store {fewer.typed}, ptr %turns")
         out = b.compare("icmp slt", fewer, b.iconst(fewer, 0))
         look = b.label("look")
-        b.line(f"br i1 {out.text}, label %{look}, label %{head}")
-        b.start(look)
+        b.branch(out.text, look, head)
         self._look(after)
 
     def _look(self, then: str) -> None:
@@ -706,31 +697,25 @@ class _Emitter:
         for slot, value in ((total, b.iconst(x, 1)), (base, x), (left, y)):
             b.line(f"store {value.typed}, ptr {slot}")
         head, odd, even, more, done = map(b.label, ("head", "odd", "even", "more", "done"))
-        b.line(f"br label %{head}")
-        b.start(head)
+        b.jump(head)
         n = b.value(f"load i64, ptr {left}", "i64", 1)
         some = b.compare("icmp ne", n, b.iconst(n, 0))
-        b.line(f"br i1 {some.text}, label %{more}, label %{done}")
-        b.start(more)
+        b.branch(some.text, more, done)
         bit = b.compare("icmp ne", b.op("and", n, b.iconst(n, 1)), b.iconst(n, 0))
-        b.line(f"br i1 {bit.text}, label %{odd}, label %{even}")
-        b.start(odd)
+        b.branch(bit.text, odd, even)
         product = self._overflowing(
             "mul", b.value(f"load i64, ptr {total}", "i64", 1),
             b.value(f"load i64, ptr {base}", "i64", 1),
         )  # fmt: skip
         b.line(f"store {product.typed}, ptr {total}")
-        b.line(f"br label %{even}")
-        b.start(even)
+        b.jump(even)
         rest = b.op("lshr", n, b.iconst(n, 1))
         b.line(f"store {rest.typed}, ptr {left}")
         last, again = b.compare("icmp eq", rest, b.iconst(n, 0)), b.label("square")
-        b.line(f"br i1 {last.text}, label %{done}, label %{again}")
-        b.start(again)
+        b.branch(last.text, done, again, again)
         factor = b.value(f"load i64, ptr {base}", "i64", 1)
         b.line(f"store {self._overflowing('mul', factor, factor).typed}, ptr {base}")
-        b.line(f"br label %{head}")
-        b.start(done)
+        b.jump(head, done)
         return b.value(f"load i64, ptr {total}", "i64", 1)
 
     def _checked_float(self, name: str, dtype: str, args: list[Value]) -> Value:
