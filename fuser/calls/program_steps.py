@@ -320,7 +320,7 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False
     if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
         return False
-    if not all(map(_self_contained, program.stages)):
+    if not all(map(is_self_contained, program.stages)):
         return False
     late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
     return late <= call.numbers.keys()
@@ -368,7 +368,7 @@ def _told(stage: Stage) -> set[str]:
     return known
 
 
-def _self_contained(stage: Stage) -> bool:
+def is_self_contained(stage: Stage) -> bool:
     """Whether a stage's arrays and scalars tell every length that it uses."""
     known = _told(stage)
     for node in stage.spec.graph.nodes:

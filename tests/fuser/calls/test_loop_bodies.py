@@ -180,3 +180,41 @@ def test_a_first_call_looks_at_few_iterations(monkeypatch: pytest.MonkeyPatch) -
     wanted, found = ordered(x.copy(), 60), fuser.fuse(ordered)(x, 60)
     np.testing.assert_array_equal(found, wanted)
     assert 0 < len(looks) <= 8
+
+
+def _gram(x: Any, out: Any) -> Any:
+    for i in range(x.shape[1]):
+        out[i:, i] = out[i, i:] = x[:, i] @ x[:, i:] / (len(x) - 1.0)
+    return out
+
+
+def _solves(x: Any, out: Any) -> Any:
+    for i in range(len(x)):
+        out += np.linalg.solve(x * (i + 1) + np.eye(len(x)) * 3, out * 0.5 + 1)
+    return out
+
+
+@pytest.mark.parametrize(("function", "breaks"), [(_gram, 5), (_solves, 5)])
+def test_functions_of_numpys_are_called_by_the_loop(function: Any, breaks: int) -> None:
+    """Right values for every length, and each call is counted; NumPy's own errors."""
+    fused = fuser.fuse(function, fallback="allow")
+    for length in (4, 3, 7, 1, 5):
+        x = np.random.default_rng(length).standard_normal((length, length))
+        made = [np.zeros_like(x) for _ in "ab"]
+        for _ in range(2):
+            found, wanted = fused(x, made[0]), function(x, made[1])
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    before = fuser.stats()["graph_breaks"]
+    fused(x, made[0])
+    assert fuser.stats()["graph_breaks"] - before >= breaks
+    if function is _solves:
+        bad = np.full((5, 5), np.nan)
+        bad[:] = -np.eye(5) * 3 / 2  # which the second iteration makes singular
+        wanted, found = np.zeros((5, 5)), np.zeros((5, 5))
+        errors = []
+        for run, array in ((function, wanted), (fused, found)):
+            with pytest.raises(np.linalg.LinAlgError) as error:
+                run(bad, array)
+            errors.append(str(error.value))
+        assert errors[0] == errors[1]
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
