@@ -1248,9 +1248,10 @@ class _Translator:
             raise NotTypedError(f"line {node.lineno}: an attribute of a number")
         if isinstance(value, Lanes) and node.attr != "T":  # whose elements may raise
             raise NotTypedError(f"line {node.lineno}: .{node.attr} of what is not kept")
-        lengths = [operators.python(n, 0, GIVEN) for n in self._arrays(value, False).lengths]
+        known = self._arrays(value, False)
+        lengths = [operators.python(n, 0, GIVEN) for n in getattr(known, "lengths", ())]
         rank = len(lengths)
-        if node.attr == "T" and rank == 1:
+        if node.attr == "T" and rank < 2:
             return value
         if node.attr == "shape":
             return Parts(tuple(lengths))

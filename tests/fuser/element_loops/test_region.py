@@ -16,6 +16,7 @@ from fuser.capture import element_loops
 from fuser.element_loops.code import Constant, For, If, inner, may_end_in
 from fuser.element_loops.kinds import NotTypedError
 from fuser.element_loops.translate import translated
+from tests.fuser.comparing import faults
 from tests.fuser.element_loops.random_programs import outcome, same
 
 
@@ -431,3 +432,24 @@ def test_a_number_that_a_loop_leaves_says_why_arrays_cannot_use_it() -> None:
     (reason,) = fused.fallbacks
     assert reason.code == "control-flow"
     assert "a Python int that a loop over elements leaves" in reason.found
+
+
+def test_what_arrays_without_axes_tell_of_their_shape() -> None:
+    """In a function that a loop calls: its rank is 0, its size 1."""
+
+    def less(a: Any, b: Any) -> Any:
+        if a.ndim == 1:
+            return a.sum() + b
+        return a.T - b * a.size + len(a.shape)
+
+    def function(x: Any, y: Any) -> Any:
+        t = y
+        for _ in range(x.shape[0] % 4):
+            t = less(y, x[0])
+        return t
+
+    fused, before = fuser.fuse(function), faults()
+    for n in (33, 32, 34):
+        x, y = np.full(n, 3.0, np.float32), np.array(2.5, np.float32)
+        assert same(function(x, y), fused(x, y))
+    assert faults() == before
