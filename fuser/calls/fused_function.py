@@ -102,6 +102,8 @@ _OWN_ARRAYS = (None, "", *OWNERS)
 LONG_WAY = "every call takes a look by Python, which takes longer than NumPy"
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
+#: Traces of calls of one kind, none of which is used again, after which they are rare.
+TRACES = 16
 #: Times that the steps of a program are written down anew for calls with the same shapes.
 MISSED_LIMIT = 8
 #: Different reasons for not fusing that one function remembers.
@@ -179,6 +181,7 @@ class FusedFunction(_Base[P, Result]):
         self._latest_out: Any = None
         self._takes_out = not takes_keyword(function, "out")
         self._long: dict[Any, int] = {}
+        self._met: dict[Any, Callable[[], Any]] = {}
         self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
         self._by_value: Any = None
@@ -389,11 +392,14 @@ class FusedFunction(_Base[P, Result]):
             kwargs: likewise.
             fell: why the plain function ran, if it did.
         """
-        key = refusal_key(args, kwargs)
+        anew = bool(fell) and fell[-1] == self._anew
+        leaves = trees.flatten((args, kwargs))[1] if anew else []
+        key = _kind_of(leaves, True) if anew else refusal_key(args, kwargs)
         if len(self._long) >= READY_LIMIT and key not in self._long:
             self._long.clear()
         seen = self._long[key] = self._long.get(key, 0) + 1
-        if seen < PATIENCE or not _NATIVE or self.fallback == "error" or timeline.listening():
+        patience = SIGNATURE_LIMIT if anew else PATIENCE  # objects may come again until then
+        if seen < patience or not _NATIVE or self.fallback == "error" or timeline.listening():
             return
         if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
             return
@@ -404,6 +410,7 @@ class FusedFunction(_Base[P, Result]):
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
                 entry = self._signatures.get(signature(structure, leaves))
                 whole = entry is not None and entry.refused == reason and not entry.found
+                whole = whole or anew
                 call = PlainCall(
                     self.__wrapped__, (key, None if whole else exact_key(tuple(leaves))), leaves,
                     tuple(kwargs), structure, counts_of(reason), told, seen, whole,
@@ -627,8 +634,44 @@ class FusedFunction(_Base[P, Result]):
         if forks.held_here(entry.lock):
             raise CannotRun(self._reentered)
         with entry.lock:  # another thread may have made it meanwhile
-            call = entry.match(leaves, missed)
-            return call or specialised(self, entry, structure, leaves, paused)
+            if (call := entry.match(leaves, missed)) is not None:
+                return call
+            if not missed:
+                self._count_trace(leaves)
+            return specialised(self, entry, structure, leaves, paused)
+
+    def _count_trace(self, leaves: Sequence[Any]) -> None:
+        """Count a trace among those of calls of one kind that were not used again.
+
+        After some of them one is made where an object comes again, and now and then.
+
+        Raises:
+            CannotRun: other objects, or other things by the names that the function reads, come
+                with each call.
+        """
+        if self.fallback == "error":
+            return
+        key = _kind_of(leaves)
+        done = self._long[key] = self._long.get(key, 0) + 1
+        if done <= TRACES or done & (done - 1) == 0:
+            return
+        again = [self._comes_again(leaf) for leaf in leaves if not _is_plain_leaf(leaf)]
+        if not again or not all(again):
+            raise CannotRun(self._anew)
+        self._long[key] = 0
+
+    def _comes_again(self, thing: Any) -> bool:
+        """Whether a call that was refused had this object; it is remembered, but not kept alive."""
+        text = type(thing) is str or type(thing) is bytes or thing is None
+        place = thing if text else id(thing)
+        known = self._met.get(place)
+        if known is not None and (text or known() is thing):
+            return True
+        if len(self._met) >= SIGNATURE_LIMIT:
+            self._met.clear()
+        with suppress(TypeError):  # there are no weak references to some
+            self._met[place] = (lambda: thing) if text else weakref.ref(thing)
+        return False
 
     @property
     def _name(self) -> str:
@@ -638,6 +681,11 @@ class FusedFunction(_Base[P, Result]):
     def _raising(self) -> Reason:
         found = f"{PATIENCE} such calls or more have raised, so NumPy runs some without a look"
         return Reason("runtime-check", self._name, found)
+
+    @property
+    def _anew(self) -> Reason:
+        found = "each call has other objects, or finds other things by its names: traced anew"
+        return Reason("value-guards", self._name, found)
 
     @property
     def _reentered(self) -> Reason:
@@ -754,7 +802,7 @@ class FusedFunction(_Base[P, Result]):
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
-        self._long = {}
+        self._long, self._met = {}, {}
         self._frames = None
         if self._native is not None:
             self._native.detach()
@@ -817,6 +865,14 @@ def _is_itself(value: Any) -> bool:
     return is_a(value, (np.ndarray, np.generic)) or not (
         type_has(value, "__dlpack__") or type_has(value, "__cuda_array_interface__")
     )
+
+
+def _kind_of(leaves: Sequence[Any], *more: Any) -> Any:
+    """What calls have in common that differ in objects and lengths alone."""
+    kinds = [
+        (leaf.dtype, leaf.ndim) if type(leaf) is np.ndarray else id(type(leaf)) for leaf in leaves
+    ]  # classes may say how they hash
+    return ("anew", *more, len(leaves), *kinds)
 
 
 def _is_plain_leaf(leaf: Any) -> bool:

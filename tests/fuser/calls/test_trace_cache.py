@@ -1,11 +1,13 @@
 """What is learnt of a kind of call: what is refused, for how long, and what holds."""
 
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fuser
+from fuser.calls.fused_function import TRACES
 from fuser.calls.trace_cache import VALUE_LIMIT, Signature
 
 X = np.ones(3)
@@ -86,3 +88,53 @@ def test_a_call_without_kernels_gives_the_same(mode: str) -> None:
     room = np.empty(4)
     assert fuser.fuse(lambda x: x * 2, mode=mode, fallback="error")(x, out=room) is room
     assert room.tolist() == (x * 2).tolist()
+
+
+class Layer:
+    """Weights, and what is done with them."""
+
+    def __init__(self, weight: float) -> None:
+        """With one weight for all."""
+        self.weights = np.full(5, weight)
+
+    def run(self, x: Any) -> Any:
+        """Weighed."""
+        return x * self.weights + 1
+
+
+def test_new_objects_at_each_call_are_not_traced_for_ever() -> None:
+    """NumPy runs those after the first some, until objects come again; errors are asked for."""
+    x = np.ones(5)
+    fused = fuser.fuse(Layer.run, fallback="allow")
+    for k in range(3 * TRACES):
+        assert np.array_equal(fused(Layer(k), x), x * k + 1)
+    assert [reason.code for reason in fused.fallbacks] == ["value-guards"]
+    traced = sum(len(entry.found) for entry in fused._signatures.values())
+    assert TRACES <= traced < 1.5 * TRACES
+    exact = fuser.fuse(Layer.run, fallback="error")
+    for k in range(2 * TRACES):
+        assert np.array_equal(exact(Layer(k), x), x * k + 1)
+
+
+@pytest.mark.parametrize("told", [Layer, str])
+def test_objects_that_come_again_are_fused(told: type) -> None:
+    """From the second time on, however many there are."""
+    x = np.ones(5)
+    plain = Layer.run if told is Layer else lambda each, x: x * len(each)
+    fused = fuser.fuse(plain, fallback="allow")
+    things = [Layer(k) if told is Layer else "a" * k for k in range(3 * TRACES)]
+    for turn in range(3):
+        before = sum(fused.fallback_counts.values())
+        for thing in things:
+            assert np.array_equal(fused(thing, x), plain(thing, x))
+        assert turn == 0 or sum(fused.fallback_counts.values()) == before
+
+
+def test_new_things_by_names_at_each_call_are_not_traced_for_ever() -> None:
+    """A function of a name that is another at each call."""
+    held = types.SimpleNamespace()
+    fused = fuser.fuse(lambda x: held.function(x) + 1, fallback="allow")
+    for k in range(3 * TRACES):
+        held.function = lambda x, k=k: x * k
+        assert np.array_equal(fused(np.ones(5)), np.ones(5) * k + 1)
+    assert [reason.code for reason in fused.fallbacks] == ["value-guards"]
