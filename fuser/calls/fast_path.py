@@ -171,6 +171,10 @@ class Ready(Prepared):
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
+        if self.knows_its_arguments and not self._in_order:
+            found = self.try_again(args)
+            if found is not MISSED:
+                return found
         numbers = self._numbers(args)
         if numbers is None:
             return MISSED

@@ -177,7 +177,6 @@ def test_what_a_known_call_costs(cupy: Any, name: str) -> None:
     """
     function, arguments, launches, most = COSTS[name]
     _WEIGHTS[:] = [cupy.asarray(X[0])]
-    before = sys.gettrace()
     with _counted(cupy) as asked:
         fused = fuser.fuse(function, fallback="error")
         given = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
@@ -188,25 +187,41 @@ def test_what_a_known_call_costs(cupy: Any, name: str) -> None:
             fused(*given)
         assert fused._latest is not None
         asked.clear()
-        steps = [0]
-
-        def look(frame: Any, event: str, argument: Any) -> Any:
-            file = frame.f_code.co_filename
-            ours = "/fuser/" in file or "/backends/gpu/" in file
-            if not (ours or file.startswith("fuser generated")) or "/tests/" in file:
-                return None
-            frame.f_trace_opcodes = True
-            steps[0] += event == "opcode"
-            return look
-
-        sys.settrace(look)
-        try:
-            fused(*given)
-        finally:
-            sys.settrace(before)
+        steps = _instructions(fused, *given)
     assert asked.pop("launchKernel") == launches
     assert all(count <= _ASKED[call] for call, count in asked.items()), asked
-    assert 0 < steps[0] <= most
+    assert 0 < steps <= most
+
+
+def _instructions(fused: Any, *arguments: Any) -> int:
+    """Of the interpreter, in code of ours, for one call."""
+    steps, before = [0], sys.gettrace()
+
+    def look(frame: Any, event: str, argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        ours = "/fuser/" in file or "/backends/gpu/" in file
+        if not (ours or file.startswith("fuser generated")) or "/tests/" in file:
+            return None
+        frame.f_trace_opcodes = True
+        steps[0] += event == "opcode"
+        return look
+
+    sys.settrace(look)
+    try:
+        fused(*arguments)
+    finally:
+        sys.settrace(before)
+    return steps[0]
+
+
+def test_what_calls_with_lengths_in_turns_cost(cupy: Any) -> None:
+    """Each has its own function, which is looked up; not the longer way, which takes 1,060."""
+    fused = fuser.fuse(lambda x, y: x * 2 + y, fallback="error")
+    given = [[cupy.asarray(X[:rows])] * 2 for rows in (9, 4, 7)]
+    for _ in range(3):
+        for arguments in given:
+            fused(*arguments)
+    assert all(_instructions(fused, *arguments) <= 650 for arguments in given)
 
 
 @contextmanager
