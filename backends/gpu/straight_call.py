@@ -218,9 +218,9 @@ def _scalars(
     known: dict[str, Any],
     number: int,
 ) -> tuple[list[str], list[str]] | None:
-    """Check a loop nest's scalars, and write them: arguments as they are, what lengths tell.
+    """Check a loop nest's scalars, and write them: arguments, expressions, what lengths tell.
 
-    None for other expressions, and for numbers that a dtype takes in another way than Python.
+    None for numbers that a dtype takes in another way than Python.
     """
     lines, packed = [], []
     for place, (text, dtype) in enumerate(step.scalars):
@@ -230,8 +230,14 @@ def _scalars(
             word = _known(known, name, pack_scalars([(text, dtype)], sizes))
             packed.append(f"block_{number}[{at}:{at + 8}] = {word}")
             continue
-        if text not in numbers or dtype.name not in FORMATS:
+        if dtype.name not in FORMATS or not scalar_symbols(text) <= numbers.keys() | sizes.keys():
             return None
+        if text not in numbers:  # an expression
+            pack = _known(known, name, partial(pack_scalars, [(text, dtype)]))
+            given = ", ".join(f"{symbol!r}: {symbol if symbol in numbers else sizes[symbol]}"
+                              for symbol in sorted(scalar_symbols(text)))  # fmt: skip
+            packed.append(f"block_{number}[{at}:{at + 8}] = {pack}({{{given}}})")
+            continue
         kind = type(numbers[text][1])
         if kind is not (int if dtype.kind in "iu" else bool if dtype.kind == "b" else float):
             if kind is not int or dtype.kind != "f":
@@ -241,7 +247,7 @@ def _scalars(
         packed.append(f"{pack}(block_{number}, {at}, {text})")
     if not packed:
         return [], []
-    known["Refused"] = (OverflowError, struct.error)
+    known["Refused"] = (ArithmeticError, ValueError, struct.error)
     return lines, [
         f"try: {'; '.join(packed)}",
         "except Refused: return MISSED",

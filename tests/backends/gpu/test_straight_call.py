@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
     "complex by a number": (lambda x, s: x * s, (X.astype(np.complex64), 2.5), True),
     "several results": (lambda x, y: (x + y, x.sum(-1), y), (X, X), True),
     "several kernels": (lambda x: x.var(-1).max(), (X,), True),
-    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), False),
+    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), True),
     "another order": (lambda x, y: x + y, (X.T, X.T), True),
     "one argument back": (lambda x, y: (x + 1, y), (X, X), True),
     "a branch": (lambda x, n: x + 1 if n > 2 else x - 1, (X, 3), False),
@@ -86,6 +86,24 @@ def test_numbers_out_of_range_are_what_numpy_makes_of_them(cupy: Any) -> None:
     for _ in range(2):
         with pytest.raises(OverflowError):
             fused(k, 2**40)
+
+
+def test_an_expression_of_numbers_raises_what_python_raises(cupy: Any) -> None:
+    """In whichever way the call is served."""
+    fused = fuser.fuse(lambda x, s: x * (1 / s), fallback="allow")
+    x = cupy.asarray(X)
+    for number in (4.0, 4.0, 0.0, 2.0, 0.0):
+        if number:
+            np.testing.assert_array_equal(fused(x, number).get(), X * np.float32(1 / number))
+            continue
+        with pytest.raises(ZeroDivisionError, match="division by zero"):
+            fused(x, number)
+    squared = fuser.fuse(lambda x, s: x * (s * s - 1), fallback="allow")
+    for number in (2.0, 2.0, 1e200, 3.0):
+        with np.errstate(all="ignore"):
+            wanted = X * np.float32(number * number - 1)
+        np.testing.assert_array_equal(squared(x, number).get(), wanted)
+    assert squared._latest is not None
 
 
 def test_what_is_wrong_with_an_array_is_said(cupy: Any) -> None:
@@ -157,6 +175,7 @@ _WEIGHTS: list[Any] = []
 COSTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int, int]] = {
     "a map": (lambda x, y: x * 2 + y, (X, X), 1, 260),
     "a number": (lambda x, s: x * s, (X, 2.5), 1, 230),
+    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), 1, 420),
     "two kernels": (lambda x: x.var(-1).mean(), (X,), 2, 275),
     "several launches": (lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(),
                          (np.tile(X, (70, 1)).reshape(1, -1),), 2, 330),
