@@ -191,6 +191,18 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """
         return np.empty(0).__array_namespace__(api_version=api_version)
 
+    @property
+    def device(self) -> str:
+        """Where NumPy says that its arrays are; CuPy has objects for that.
+
+        Raises:
+            Unsupported: an array of CuPy's is among the arguments.
+        """
+        arrays = (argument.array for argument in self.tracing.arguments)
+        if not all(isinstance(array, (np.ndarray, np.generic)) for array in arrays):
+            raise Unsupported("unsupported-function", "ndarray.device", "")
+        return "cpu"
+
     def __cupy_override_elementwise_kernel__(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
         """Trace a function of CuPy's that was reached past the names of the function."""
         return self.tracing.apply_kernel(kernel, args, kwargs)
