@@ -6,7 +6,7 @@ is traced or an array is; anything else is NumPy's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,23 @@ def stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: 
     made = maker(*args, **kwargs)
     if type(made) is not np.ndarray or not is_plain(made.dtype):
         return made
+    if not _is_new(made, (*args, *kwargs.values())):  # writes into it are writes into another one
+        return made
     node = tracing.capture(made).node
     return tracing.wrap(tracing.own(node, made.dtype, "K"))
+
+
+def _is_new(made: Any, given: Sequence[Any]) -> bool:
+    """Whether nothing that was given to a maker has the memory of what it made."""
+    if any(hasattr(each, "__array__") and not isinstance(each, np.ndarray | np.generic)
+           for each in given):  # fmt: skip
+        return False
+    while isinstance(made.base, np.ndarray):
+        made = made.base
+    if made.base is not None or not made.flags.owndata:
+        return False
+    arrays = [each for each in given if isinstance(each, np.ndarray)]
+    return not any(np.may_share_memory(made, each) for each in arrays)
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:

@@ -1,5 +1,6 @@
 """Arrays that a function makes by itself, or reaches by name, where traced values meet them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,45 @@ def test_arrays_of_arrays_with_options(options: dict[str, Any]) -> None:
     fused = fuser.fuse(lambda x: np.array(x.T, **options) * 2, fallback="error")
     assert_same(fused, np.arange(12.0).reshape(3, 4))
     assert_same(fused, np.arange(10.0).reshape(5, 2))
+
+
+_SAME_MEMORY: dict[str, Callable[[Any], Any]] = {
+    "asarray": lambda x: np.asarray(x),
+    "asanyarray": lambda x: np.asanyarray(x),
+    "ascontiguousarray": lambda x: np.ascontiguousarray(x),
+    "array": lambda x: np.array(x, copy=None),
+    "array with axes": lambda x: np.array(x, copy=None, ndmin=3),
+    "atleast_2d": lambda x: np.atleast_2d(x),
+    "of a buffer": lambda x: np.asarray(memoryview(x)),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("name", _SAME_MEMORY)
+@pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
+def test_writes_into_what_is_no_copy_of_an_array_that_is_reached(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    """That array is written, whether an attribute or a global name leads to it."""
+    made = _SAME_MEMORY[name]
+
+    class Model:
+        weights = np.ones(shape)
+
+    held = np.ones(shape)
+
+    def of_an_attribute(model: Any, rate: Any) -> Any:
+        seen = made(model.weights)
+        seen -= rate
+
+    def of_a_name(model: Any, rate: Any) -> Any:
+        seen = made(held)
+        seen -= rate
+
+    for function in (of_an_attribute, of_a_name):
+        fused = fuser.fuse(function, fallback="allow")
+        for _ in range(3):
+            for rate in (0.5, np.float32(0.25)):
+                fused(Model, rate)
+    assert np.array_equal(Model.weights, np.full(shape, 1 - 3 * 0.75))
+    assert np.array_equal(held, np.full(shape, 1 - 3 * 0.75))
