@@ -131,7 +131,7 @@ TABLES: Mapping[str, Table] = MappingProxyType({
     ),
     "dask": Table(
         ("eager", "dask", "dask_optimized", "dask_fused", "dask_numba"),
-        {**IN_TURNS, "budget_s": 300.0, "ceilings": False, "longest_call_s": 20.0},
+        {**IN_TURNS, "budget_s": 420.0, "ceilings": False, "longest_call_s": 20.0},
     ),
     "calls": Table(
         OURS,
