@@ -78,7 +78,7 @@ follow_imports = silent
 
 def test_results_are_the_functions(said: list[str]) -> None:
     """Of functions with and without options, methods, and of `out=`."""
-    told = [line.split('"')[1] for line in said if "Revealed" in line]
+    told = [line.split('"')[1].replace("builtins.", "") for line in said if "Revealed" in line]
     array = told[0]
     assert array.startswith("numpy.ndarray[Any, numpy.dtype[numpy.float")
     assert told[1].startswith("numpy.ndarray")
