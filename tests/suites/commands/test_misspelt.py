@@ -44,7 +44,7 @@ DAMPED = Workload("damped", "mine", "a damped wave", np.exp, normals(1))
         ("side-by-side elsewhere folder --preset cals", "near it: calls"),
         ("tune gelu_bais", "near it: gelu_bias"),
         ("tune --preset qiuck", "near it: quick"),
-        ("tune gelu_bias --constant CHUNK_BYTES --value 8", "near it: CHUNK_NS"),
+        ("tune gelu_bias --constant CHUNK_BYTES --value 8", "near it: SCAN_BYTES, CHUNK_NS"),
         ("cache claer", "clear"),
     ],
 )
