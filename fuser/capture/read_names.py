@@ -12,7 +12,6 @@ import builtins
 import ctypes
 import operator
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -127,7 +126,7 @@ def by_class(guards: Iterable[Any]) -> list[Any]:
 def _reads_numbers() -> bool:
     """Whether CPython's own objects lie in memory as is known."""
     known = sys.implementation.name == "cpython" and not hasattr(sys, "getobjects")
-    threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    threaded = "free-threading" in sys.version  # `sysconfig` would take milliseconds to say it
     return known and ctypes.sizeof(ctypes.c_void_p) == 8 and not threaded
 
 
