@@ -4,7 +4,7 @@
 takes a checkout of npbench, fuses each program's top function with `fallback="allow"`, and times it
 in turns with the plain one; each program has a process of its own, without machine code from a
 disk.
-A row is right where all results, and all arguments after the call, lie within 1e-6 of NumPy's, by
+A row is right where all results, and all arguments after the call, lie within 1e-5 of NumPy's, by
 the largest magnitude of an array. FILE gets a line of JSON for each program; one that is there is
 not run again. At the end it prints the table, and geometric means over NumPy, in which a program
 that did not finish counts 1.
@@ -29,7 +29,7 @@ import numpy as np
 #: Forms for numba in npbench: as written, `parallel=True`, and with `prange`.
 NUMBA_FORMS = ("numba_n", "numba_np", "numba_npr")
 #: How far results may lie from NumPy's, and seconds that timing of one pair takes about.
-TOLERANCE, TIMED_S = 1e-6, 2.0
+TOLERANCE, TIMED_S = 1e-5, 2.0
 Call = Callable[..., Any]
 
 
