@@ -9,6 +9,7 @@ Python itself finds `__add__` and its like there.
 from __future__ import annotations
 
 import struct
+import sys
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -22,6 +23,15 @@ _size_of, _item_size_of, _dict_offset_of, _weak_offset_of = (
 _POINTER_BYTES = struct.calcsize("P")
 #: How Python itself keeps the namespaces of objects, modules and classes.
 _OWN_NAMESPACES = (GetSetDescriptorType, MemberDescriptorType)
+
+
+def lie_as_known() -> bool:
+    """Whether objects lie in memory as in a usual CPython: of 64 bits, no debug build, with a GIL.
+
+    `sysconfig` would say it too, and take milliseconds.
+    """
+    release = not (hasattr(sys, "getobjects") or "free-threading" in sys.version)
+    return sys.implementation.name == "cpython" and _POINTER_BYTES == 8 and release
 
 
 def module_of(kind: type) -> str:

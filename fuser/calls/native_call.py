@@ -12,6 +12,8 @@ import ctypes
 import sys
 from typing import Any
 
+from fuser.base.protocols import lie_as_known
+
 _VECTORCALL_OFFSET, CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
 _TP_FLAGS_OFFSET = 168
 _HAVE_VECTORCALL = 1 << 11
@@ -23,10 +25,7 @@ _PY_SSIZE_T, _READONLY = 19, 1
 def supported() -> bool:
     """Whether this interpreter has the object layout that native entries rely on."""
     known = (3, 11) <= sys.version_info[:2] <= (3, 14)
-    gil = "free-threading" not in sys.version  # `sysconfig` would know, at the cost of milliseconds
-    wide = ctypes.sizeof(ctypes.c_void_p) == 8 and sys.byteorder == "little"
-    release = not hasattr(sys, "getobjects")
-    return bool(sys.implementation.name == "cpython" and known and gil and wide and release)
+    return known and sys.byteorder == "little" and lie_as_known()
 
 
 class _Slot(ctypes.Structure):

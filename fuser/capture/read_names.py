@@ -17,7 +17,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from fuser.base.packages import STABLE, root
-from fuser.base.protocols import is_a
+from fuser.base.protocols import is_a, lie_as_known
 from fuser.capture.captures import ABSENT, NameGuard, names_of
 from fuser.capture.contents import CONTAINERS, Contents
 
@@ -123,16 +123,9 @@ def by_class(guards: Iterable[Any]) -> list[Any]:
     return [*found, *(OfClass(owner, held) for owner, held in classes.values())]
 
 
-def _reads_numbers() -> bool:
-    """Whether CPython's own objects lie in memory as is known."""
-    known = sys.implementation.name == "cpython" and not hasattr(sys, "getobjects")
-    threaded = "free-threading" in sys.version  # `sysconfig` would take milliseconds to say it
-    return known and ctypes.sizeof(ctypes.c_void_p) == 8 and not threaded
-
-
 def _is_numbered() -> bool:
     """Whether this interpreter numbers the changes of dicts, where it is expected to."""
-    if not _reads_numbers() or sys.version_info >= (3, 13):
+    if not lie_as_known() or sys.version_info >= (3, 13):
         return False
     tried: dict[str, Any] = {"a": 1}
     word = ctypes.c_uint64.from_address(id(tried) + _TAG_OFFSET)
@@ -146,7 +139,7 @@ def _is_numbered() -> bool:
 
 def _is_versioned() -> bool:
     """Whether it numbers the changes of classes, and of those above them."""
-    if not _reads_numbers():
+    if not lie_as_known():
         return False
     above = type("above", (), {"a": 1})
     tried = type("tried", (above,), {})
