@@ -19,28 +19,19 @@ from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
-from tests.backends.gpu.host import HostDevice, HostGpuBackend, on_device
+from tests.backends.gpu.host import HostGpuBackend, Tampered, on_device
 from tests.backends.gpu.nvrtc import compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
 from tests.results import parts_of
 
 
-class _Clustered(HostDevice):
-    """A device that has clusters; may leave something out of texts."""
-
-    left_out = ("", "")
+class _Clustered(Tampered):
+    """A device that has clusters."""
 
     def resources(self) -> Resources:
         """Few multiprocessors, so that rows are many enough."""
         return Resources(multiprocessors=1, shared_bytes=227 << 10, clusters=True)
-
-    def load(self, text: str, name: str, variant: Variant) -> Any:
-        """Keep the variant, too."""
-        own, instead = self.left_out
-        assert own in text
-        self.variant = variant
-        return super().load(text.replace(own, instead), name, variant)
 
 
 register_backend("gpu-clusters", lambda: HostGpuBackend("gpu-clusters"))

@@ -18,24 +18,10 @@ from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
-from tests.backends.gpu.host import HostDevice, HostGpuBackend, on_device
+from tests.backends.gpu.host import HostGpuBackend, Tampered, on_device
 from tests.backends.gpu.nvrtc import assembly_text, compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
-
-
-class _Copying(HostDevice):
-    """Keeps the variant; may leave something out of texts."""
-
-    left_out = ""
-
-    def load(self, text: str, name: str, variant: Variant) -> Any:
-        """Without what is left out."""
-        assert self.left_out in text
-        self.variant = variant
-        text = text.replace(self.left_out, "") if self.left_out else text
-        return super().load(text, name, variant)
-
 
 register_backend("gpu-ahead", lambda: HostGpuBackend("gpu-ahead"))
 
@@ -44,7 +30,7 @@ register_backend("gpu-ahead", lambda: HostGpuBackend("gpu-ahead"))
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Where rows are copied ahead."""
     monkeypatch.setattr(reduction_plan, "AHEAD", True)
-    with on_device("gpu-ahead", _Copying()) as device:
+    with on_device("gpu-ahead", Tampered()) as device:
         yield device
 
 
@@ -101,7 +87,7 @@ def test_addresses_between_words_are_read_as_before(device: Any) -> None:
 
 def test_a_copy_that_is_not_waited_for_is_found(device: Any) -> None:
     """The host makes copies when a thread waits for them, no sooner."""
-    device.left_out = "copies_wait();\n"
+    device.left_out = ("copies_wait();\n", "")
     found = fuser.fuse(_softmax, fallback="error")(_rows(11, 2048))
     assert not np.allclose(found, _softmax(_rows(11, 2048)), rtol=2e-5, atol=1e-6)
 

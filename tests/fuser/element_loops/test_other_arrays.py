@@ -9,20 +9,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.suites.families.element_loops import edit_distance
 from tests.fuser.comparing import faults
 from tests.fuser.element_loops.random_programs import same
-
-
-def _fresh(a: Any, b: Any) -> Any:
-    before = np.arange(b.shape[0] + 1)
-    for i in range(a.shape[0]):
-        now = np.empty_like(before)
-        now[0] = i + 1
-        for j in range(b.shape[0]):
-            cost = 0 if a[i] == b[j] else 1
-            now[j + 1] = min(before[j + 1] + 1, now[j] + 1, before[j] + cost)
-        before = now
-    return before
 
 
 def _turns(a: Any, b: Any) -> Any:
@@ -107,7 +96,8 @@ def _known_twice(a: Any, b: Any) -> Any:
 
 
 CASES: list[Callable[..., Any]] = [
-    _fresh, _turns, _made_before, _kept_for_long, _slices, _arguments, _argument_left, _known_twice,
+    edit_distance, _turns, _made_before, _kept_for_long, _slices, _arguments, _argument_left,
+    _known_twice,
 ]  # fmt: skip
 
 
@@ -133,7 +123,7 @@ def test_results(function: Callable[..., Any]) -> None:
     assert faults() == before
 
 
-@pytest.mark.parametrize("function", [_fresh, _turns, _made_before, _kept_for_long, _slices])
+@pytest.mark.parametrize("function", [edit_distance, _turns, _made_before, _kept_for_long, _slices])
 def test_they_are_one_loop(function: Callable[..., Any]) -> None:
     """Nothing runs in NumPy, and no iteration in Python."""
     fused = fuser.fuse(function, fallback="error")
