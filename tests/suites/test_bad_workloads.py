@@ -115,3 +115,14 @@ def test_the_pace_is_taken_on_no_more_elements_than_a_workload_is_for() -> None:
         )
         assert max(seen) == most
         assert few_s > 0
+
+
+def test_what_the_arguments_promise_holds_in_every_check() -> None:
+    """Factors without pivots of a matrix whose diagonal was moved would be anybody's guess."""
+    found = Engine(Plan(
+        [CellPlan("lu", "float64", 4096, "S")] * 2, variants_for(["eager", "fused"]), processes=1,
+        budget_s=2.0, ceilings=False, most_blocks=3,
+    )).run()
+    assert [(row.status, row.reason) for cell in found.cells for row in cell.runs] == [
+        ("ok", "")
+    ] * len(found.cells) * len(found.cells[0].runs)
