@@ -223,6 +223,13 @@ class Body:
         """A floating constant of the type of `like` (which must be floating)."""
         return self.constant_bits(like.scalar, like.lanes, float_bits(like.scalar, value))
 
+    def number(self, like: Value, value: float) -> Value:
+        """A constant of the type of `like`, whatever that is."""
+        if like.scalar in ("float", "double"):
+            return self.fconst(like, float(value))
+        mask = (1 << BITS[like.scalar]) - 1
+        return self.constant_bits(like.scalar, like.lanes, int(value) & mask)
+
     def iconst(self, like: Value, value: int) -> Value:
         """An integer constant as wide as an element of `like` (floating or integer)."""
         scalar = f"i{BITS[like.scalar]}"

@@ -10,7 +10,7 @@ threads.
 from __future__ import annotations
 
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.body import Module, Value, iota, vector_type, zero
+from fuser.backends.cpu.body import Module, iota, vector_type
 from fuser.backends.cpu.section import Section, lanes_of
 from fuser.backends.cpu.wrappers import ARGUMENTS
 from fuser.codegen import LoopNest
@@ -48,9 +48,9 @@ def _text(section: Section) -> str:
     lanes, operands = section.lanes, section.operands
     moving = [k for k, desc in enumerate(operands) if desc.access != INVARIANT]
     carried = [
-        f"  {before.text} = phi {before.type} [ {_nothing(before)}, %column ], "
+        f"  %before{number} = phi {start.type} [ {start.text}, %column ], "
         f"[ {after.text}, %{inside.block} ]"
-        for before, after in section.carried.values()
+        for number, (start, after) in section.carried.items()
     ]
     places = []
     if any(operands[k].counted for k in moving):
@@ -85,7 +85,6 @@ def _text(section: Section) -> str:
         f"  %along = phi i64 [ 0, %column ], [ %along.next, %{inside.block} ]",
         *carried,
         "  %o = add i64 %base, %along",
-        "  %first = icmp eq i64 %along, 0",
         *row.lines,
         *(f"  %turns{k} = and i1 {flag}, true" for k, flag in turns),
         *(f"  %q{k} = getelementptr i8, ptr %row{k}, i64 %lead{k}" for k in moving),
@@ -109,8 +108,3 @@ def _text(section: Section) -> str:
         "}",
     ]
     return "\n".join(lines)
-
-
-def _nothing(value: Value) -> str:
-    """What a result finds where it is the first one."""
-    return zero(value.scalar) if value.lanes == 1 else "zeroinitializer"

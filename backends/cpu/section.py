@@ -13,6 +13,7 @@ from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, HEAVY_CODE, spell
 from fuser.base.records import changed, field, record
 from fuser.codegen import Instruction, LoopNest
+from fuser.ir.ops import before_first
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Section:
         linkage: "internal " where only this module calls it.
         stream: write past the caches; destinations must then be aligned to 64 bytes.
         lanes: how many elements the body computes at a time; 0 for as many as are usual.
-        carried: results that run along a loop: each one's number, what comes in, what goes on.
+        carried: results that run along a loop: each one's number, what is before the first, and
+            what goes on.
     """
 
     module: Module
@@ -306,25 +308,28 @@ class Section:
 
         Along rows, one lane after another; the loop around has the one before them in `%before`,
         and `%carry` keeps it for what is left over. Down columns, lanes are results beside each
-        other. The first result is the element itself.
+        other. What is before the first one gives the element itself.
         """
+        lanes = value.lanes if self.nest.strategy == "scan" else 1
+        found = before_first(instruction.row, instruction.operand_dtype)
+        start = b.number(Value("", value.scalar, lanes), found)
         if self.nest.strategy == "scan":
             before = Value(f"%before{number}", value.scalar, value.lanes)
-            result = self._next(b, instruction, before, value, "%first")
-            self.carried[number] = before, result
+            result = self._next(b, instruction, before, value)
+            self.carried[number] = start, result
             return result
         vector, scalar = "poison", value.scalar
-        last, fresh = Value(f"%before{number}", scalar, 1), f"%fresh{number}"
+        last = Value(f"%before{number}", scalar, 1)
         for lane in range(value.lanes):
             one = value
             if value.lanes > 1:
                 one = b.value(f"extractelement {value.typed}, i64 {lane}", scalar, 1)
-            last = self._next(b, instruction, last, one, "" if lane else fresh)
+            last = self._next(b, instruction, last, one)
             if value.lanes > 1:
                 text = f"insertelement {value.type} {vector}, {last.typed}, i64 {lane}"
                 vector = b.value(text, scalar, value.lanes).text
         b.line(f"store {last.typed}, ptr %carry{number}")
-        self.carried[number] = last, last
+        self.carried[number] = start, last
         return Value(vector, scalar, value.lanes) if value.lanes > 1 else last
 
     def _scatter(self, b: Body, instruction: Instruction, operands: list[Value]) -> Value:
@@ -343,18 +348,13 @@ class Section:
 
         return scatter(b, dtype, operands, combined if row else None)
 
-    def _next(
-        self, b: Body, instruction: Instruction, before: Value, value: Value, first: str
-    ) -> Value:
-        """One result of a scan; `first` says whether it is the first one."""
+    def _next(self, b: Body, instruction: Instruction, before: Value, value: Value) -> Value:
+        """One result of a scan."""
         row = instruction.row.combine
         found = spell(b, row, instruction.operand_dtype, [before, value])
         if instruction.dtype == "float16" and row not in EXACT_IN_HALF:
             found = conversion.round_half(b, found)
-        if not first:
-            return found
-        text = f"select i1 {first}, {value.typed}, {found.typed}"
-        return b.value(text, value.scalar, value.lanes)
+        return found
 
     def _shared_quotient(
         self, b: Body, instruction: Instruction, operands: list[Value]

@@ -9,7 +9,7 @@ has a whole vector is instead the end of one more vector, whose first elements a
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Module, iota, mangled, vector_type, zero
+from fuser.backends.cpu.body import Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -81,8 +81,8 @@ class VectorLoop:
             "row:",
             (f"  %o = phi i64 [ %obegin, %{'begin' if self.overlapping else top.block} ], "
             "[ %o1, %row.end ]"),
-            *(f"  store {value.scalar} {zero(value.scalar)}, ptr %carry{number}"
-              for number, (value, _) in section.carried.items()),
+            *(f"  store {start.typed}, ptr %carry{number}"
+              for number, (start, _) in section.carried.items()),
             *middle.lines,
             "  %whole = icmp ne i64 %vectors, 0",
             "  br i1 %whole, label %vec, label %left",
@@ -135,15 +135,10 @@ class VectorLoop:
                 f"  %turns{k} = phi i1 [ {flag}, %{row_block} ], [ %turns{k}, %{vec} ], "
                 "[ false, %tail.run ]"
             )
-        for number, (value, _) in self.section.carried.items():
-            kind = value.scalar
+        for number, (start, after) in self.section.carried.items():
             lines.append(
-                f"  %before{number} = phi {kind} [ {zero(kind)}, %{row_block} ], "
-                f"[ {value.text}, %{vec} ], [ %carried{number}, %tail.run ]"
-            )
-            lines.append(
-                f"  %fresh{number} = phi i1 [ true, %{row_block} ], [ false, %{vec} ], "
-                "[ %none, %tail.run ]"
+                f"  %before{number} = phi {start.type} [ {start.text}, %{row_block} ], "
+                f"[ {after.text}, %{vec} ], [ %carried{number}, %tail.run ]"
             )
         if self.counted:
             every = iota(self.lanes)
@@ -269,10 +264,8 @@ class VectorLoop:
 
     def _carried(self) -> list[str]:
         """Results of the last whole vector, where there is one."""
-        carried = self.section.carried.items()
-        none = ["  %none = icmp eq i64 %vectors, 0"] if carried else []
-        return none + [f"  %carried{number} = load {value.scalar}, ptr %carry{number}"
-                       for number, (value, _) in carried]  # fmt: skip
+        return [f"  %carried{number} = load {value.scalar}, ptr %carry{number}"
+                for number, (value, _) in self.section.carried.items()]  # fmt: skip
 
     def _back(self) -> list[str]:
         """Begin the last vector so that it ends with its row."""

@@ -526,6 +526,15 @@ def identity(row: Op, dtype: str) -> float:
     return int(limits.min if row.greatest else limits.max)
 
 
+def before_first(row: Op, dtype: str) -> float:
+    """What a scan has before its first element: combining the two gives that element itself.
+
+    -0.0 and not 0.0 of sums of floats: 0.0 + -0.0 is 0.0.
+    """
+    reduction = next(each for each in _ROWS if each.reduction and each.combine == row.combine)
+    return -0.0 if reduction.adds and "float" in dtype else identity(reduction, dtype)
+
+
 def op(name: str) -> Op:
     """Look a row up.
 

@@ -73,14 +73,8 @@ def start(b: Body, accumulator: Accumulator, lanes: int) -> list[Value]:
 
     The first place of a lane is right from the start: its value is at least the worst one.
     """
-    scalar, like = accumulator.register, Value("", accumulator.register, lanes)
-    number = identity(accumulator.row, accumulator.dtype)
-    if scalar in ("float", "double"):
-        value = b.fconst(like, float(number))
-    elif scalar == "i1":
-        value = b.constant_bits(scalar, lanes, int(number))
-    else:
-        value = b.iconst(like, int(number))
+    like = Value("", accumulator.register, lanes)
+    value = b.number(like, identity(accumulator.row, accumulator.dtype))
     if accumulator.places:
         return [value, b.constant_bits(accumulator.index, lanes, 0)]
     return [value]

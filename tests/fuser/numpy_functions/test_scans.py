@@ -51,6 +51,24 @@ def test_every_dtype_and_axis(dtype: str, ufunc: np.ufunc) -> None:
             same(ufunc.accumulate(x), columns(x))
 
 
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_what_comes_first_is_the_first_result(dtype: str, ufunc: np.ufunc) -> None:
+    """Zeros of both signs, infinities, NaN, the largest and the smallest number."""
+    limits = np.finfo(dtype)
+    least = limits.smallest_subnormal
+    first = np.array([0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.min, least], dtype)
+    rows = fuser.fuse(lambda x: ufunc.accumulate(x, axis=1), fallback="error")
+    columns = fuser.fuse(lambda x: ufunc.accumulate(x, axis=0), fallback="error")
+    with np.errstate(all="ignore"):
+        for count in (1, 2, 5, 40):
+            x = np.repeat(first[:, None], count, axis=1)
+            x[:, 1:] = -0.0
+            y = np.ascontiguousarray(x.T)
+            same(ufunc.accumulate(x, axis=1), rows(x))
+            same(ufunc.accumulate(y, axis=0), columns(y))
+
+
 def test_no_elements() -> None:
     """Along an axis without elements, and beside one."""
     fused = fuser.fuse(lambda x: (np.cumsum(x, axis=0), np.cumsum(x, axis=1)), fallback="error")
