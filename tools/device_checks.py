@@ -5,6 +5,7 @@ Each check gives whether its result was right, call by call.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -133,7 +134,32 @@ VARIANTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, int], ...]]] = {
     "axes apart": (_batch_norm, ((640, 32), (672, 33))),
     "places": (lambda x: (x.argmax(-1), x.argmin(0)), ((64, 512), (65, 515))),
     "tiles": (lambda x: x[:, :64] + x[:64, :64].T, ((64, 512), (64, 515))),
+    "shared by a cluster": (_softmax, ((512, 36_864), (513, 36_867))),
+    "copied ahead": (_softmax, ((2048, 4096), (2049, 4096))),
 }
+#: Those that are off by themselves -> the constant of `reduction_plan` that switches them on.
+SWITCHED = {"shared by a cluster": "CLUSTERS", "copied ahead": "AHEAD"}
+
+
+@contextlib.contextmanager
+def _switched(name: str | None) -> Iterator[None]:
+    """Have a constant on; no plan from before is used."""
+    import fuser
+    from fuser.backends.gpu import reduction_plan
+
+    if name is None:
+        yield
+        return
+    fuser.clear_caches()
+    setattr(reduction_plan, name, True)
+    try:
+        yield
+    finally:
+        setattr(reduction_plan, name, False)
+        fuser.clear_caches()
+
+
+
 def variant_checks(most: int = 1 << 31) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Each variant and dtype: its name, and what was found.
 
@@ -154,8 +180,9 @@ def variant_checks(most: int = 1 << 31) -> Iterator[tuple[str, str, dict[str, An
             values = random.normal(size=shape).astype(np.float32)
             for dtype in dtypes:
                 try:
-                    fused = fuser.fuse(function, fallback="error")
-                    found = _three_times(fused, function, values, dtype)
+                    with _switched(SWITCHED.get(name)):
+                        fused = fuser.fuse(function, fallback="error")
+                        found = _three_times(fused, function, values, dtype)
                 except Exception as error:  # noqa: BLE001 - the others may tell something
                     known = dtype != "bfloat16"  # which older versions of CuPy have not
                     found = {"error": repr(error)[:300], **({"right": False} if known else {})}

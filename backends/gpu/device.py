@@ -260,5 +260,7 @@ def _resources(number: int) -> Resources:
     import cupy
 
     device = cupy.cuda.Device(number)
-    found = device.attributes
-    return Resources(found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"])
+    found, clusters = device.attributes, int(device.compute_capability) >= 90
+    return Resources(
+        found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"], clusters
+    )

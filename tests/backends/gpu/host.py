@@ -8,20 +8,24 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from fuser.backend import CompileError
+import fuser
+from fuser.backend import CompileError, available, get_backend
 from fuser.backends.gpu import geometry
 from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.backend import GpuBackend
 from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.variants import Variant
 from tests.requirements import find
+from tests.settings import settings
 
 HEADER = Path(__file__).with_name("host_cuda.h")
 #: No optimisation: most of the time is the compiler's. Exact arithmetic, as on the device.
@@ -47,6 +51,8 @@ FAULTS = {
     2: "cudaErrorIllegalAddress: shared memory beyond what the launch asked for",
     3: "a barrier that not all threads of a block reach",
     4: "cudaErrorInvalidConfiguration: too many threads",
+    5: "cudaErrorInvalidClusterSize: a grid of blocks that are no whole clusters",
+    6: "shared memory of a block of the cluster that has ended",
 }
 
 
@@ -74,8 +80,8 @@ def _folder() -> Path:
 
 
 _kept: list[Any] = []
-#: Shared memory and stacks of all resident blocks: see host_threads.h.
-_MEMORY_BYTES = 3 * ((228 << 10) + 512 * (1 << 16))
+#: Shared memory and stacks of all blocks of a cluster: see host_threads.h.
+_MEMORY_BYTES = 8 * ((228 << 10) + 512 * (1 << 16))
 _running = threading.Lock()
 
 
@@ -206,6 +212,19 @@ class HostDevice(CudaDevice):
         return cell.ctypes.data, lambda: int(cell[0])
 
 
+class Tampered(HostDevice):
+    """Keeps the latest variant; may leave something out of texts, or put another in its place."""
+
+    left_out = ("", "")
+
+    def load(self, text: str, name: str, variant: Variant) -> Any:
+        """Compile and load what is left."""
+        own, instead = self.left_out
+        assert own in text
+        self.variant = variant
+        return super().load(text.replace(own, instead) if own else text, name, variant)
+
+
 class HostGpuBackend(GpuBackend):
     """The GPU backend on NumPy arrays."""
 
@@ -234,3 +253,17 @@ class HostGpuBackend(GpuBackend):
     def array_module(self) -> Any:
         """NumPy."""
         return np
+
+
+@contextmanager
+def on_device(name: str, device: HostDevice) -> Iterator[HostDevice]:
+    """Have calls run on a backend with a device of its own; skip where it cannot run."""
+    if reason := available(name):
+        pytest.skip(reason)
+    backend = get_backend(name)
+    assert isinstance(backend, HostGpuBackend)
+    backend._device = device
+    with settings(backend=name):
+        fuser.clear_caches()
+        yield device
+    fuser.clear_caches()

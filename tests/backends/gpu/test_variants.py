@@ -29,10 +29,11 @@ def test_names_tell_variants_apart() -> None:
 
 def test_a_compilation_makes_one() -> None:
     """Each macro is tested by the text of every entry."""
-    zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0", "-DODD_ROWS=0", "-DTILES=0")
+    rest = ("-DTILES=0", "-DCLUSTER=1", "-DAHEAD=0")
+    zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0", "-DODD_ROWS=0", *rest)
     assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0", *zeros)
     split = Variant(wide=True, split=True)
     assert split.defines == ("-DINDEX_BITS=64", "-DSPLIT_ROWS=1", *zeros)
     held = Variant(held=4, tail=True, odd=True)
-    assert held.defines[2:] == ("-DHELD_ROWS=4", "-DHELD_TAIL=1", "-DODD_ROWS=1", "-DTILES=0")
+    assert held.defines[2:] == ("-DHELD_ROWS=4", "-DHELD_TAIL=1", "-DODD_ROWS=1", *rest)
     assert "INDEX_BITS == 64" in Variant(wide=True).condition
