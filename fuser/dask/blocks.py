@@ -28,6 +28,7 @@ from fuser.base.records import changed
 from fuser.dask.combining import Combine, Partial
 from fuser.dask.kernels import ChunkGraph
 from fuser.dask.labels import AxisLabels, Label, refusal
+from fuser.dask.optimization import read_once
 from fuser.dask.regions import Region, recentred
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
@@ -422,6 +423,7 @@ class Blocks:
         dtype = nodes[0].dtype if one else np.dtype(object)
         function = ChunkGraph(graph.text, self._name)
         count = math.prod(map(len, chunks))
+        pairs[::2] = [read_once(array, count) for array in pairs[::2]]
         tree = ", whose results a tree joins" if axes else ""
         self.steps.append(f"kernels on {count} chunks{tree}:\n{graph.text}")
         known = {

@@ -16,11 +16,11 @@ from dask._task_spec import Task, TaskRef
 from dask.array.optimization import optimize as plain_optimize
 from dask.blockwise import Blockwise, blockwise_token, optimize_blockwise
 from dask.core import flatten
-from dask.highlevelgraph import HighLevelGraph
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from fuser.base import notices
 from fuser.base.errors import Reason
-from fuser.dask.tasks import LEAST, ChunkTasks
+from fuser.dask.tasks import LEAST, ChunkTasks, is_repeatable
 
 #: What is found where Dask plans its arrays as expressions.
 EXPRESSIONS = "an array of expressions (Dask's setting array.query-planning)"
@@ -67,12 +67,84 @@ def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
         dsk: the graph.
         keys: what has to stay.
     """
-    dsk = optimize_blockwise(dsk, keys=keys)  # Dask joins roots later, which makes tasks
+    once = computed_once(dsk)
+    dsk = optimize_blockwise(dsk, keys=[*keys, *once])  # Dask joins roots later, which makes tasks
     layers = {
         name: _with_kernel(layer) if isinstance(layer, Blockwise) else layer
         for name, layer in dsk.layers.items()
     }
+    layers |= {name: as_tasks(layers[name]) for name in once if name in layers}
     return HighLevelGraph(layers, dsk.dependencies)
+
+
+def computed_once(dsk: HighLevelGraph) -> list[str]:
+    """Layers that must not be fused into a layer of more blocks, which would compute them again.
+
+    Dask fuses them: each block of `x + y` reads all of a `y` that has fewer blocks. These are the
+    layers with reads, or with functions of users, that such a layer is computed of.
+
+    Args:
+        dsk: the graph.
+    """
+    return [
+        name
+        for layer in dsk.layers.values() if isinstance(layer, Blockwise)
+        for name, indices in layer.indices
+        if indices is not None and _has_more_blocks(layer, name, indices)
+        and has_reads(dsk, name)
+    ]  # fmt: skip
+
+
+def _has_more_blocks(layer: Blockwise, name: str, indices: Any) -> bool:
+    """Whether several blocks of a layer are computed of one block of an operand."""
+    blocks = dict(zip(indices, layer.numblocks.get(name, ()), strict=False))
+    return any(layer.dims[index] > blocks.get(index, 1) for index in layer.output_indices)
+
+
+def has_reads(dsk: HighLevelGraph, name: str) -> bool:
+    """Whether a layer that Dask could fuse has tasks that read, or of which nothing is known.
+
+    Args:
+        dsk: the graph.
+        name: of the layer.
+    """
+    stack, seen = [name], {name}
+    while stack:
+        layer = dsk.layers.get(stack.pop())
+        if not isinstance(layer, Blockwise):
+            continue
+        if not is_repeatable(layer.task):
+            return True
+        further = {each for each, indices in layer.indices if indices is not None} - seen
+        seen |= further
+        stack += further
+    return False
+
+
+def read_once(array: da.Array, blocks: int) -> da.Array:
+    """An array that is computed once where a layer of more blocks needs it.
+
+    Args:
+        array: an operand of that layer.
+        blocks: how many blocks the layer has.
+    """
+    graph, name = array.dask, array.name
+    if array.npartitions >= blocks or not has_reads(graph, name):
+        return array
+    layers = {**graph.layers, name: as_tasks(graph.layers[name])}
+    graph = HighLevelGraph(layers, graph.dependencies)
+    return da.Array(graph, name, array.chunks, meta=array._meta)
+
+
+def as_tasks(layer: Any) -> Any:
+    """The tasks of a layer as a layer that Dask fuses with no other.
+
+    Args:
+        layer: of a graph.
+    """
+    if not isinstance(layer, Blockwise):
+        return layer
+    return MaterializedLayer(dict(layer), annotations=layer.annotations)
 
 
 def _with_kernel(layer: Blockwise) -> Blockwise:

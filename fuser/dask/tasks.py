@@ -49,6 +49,18 @@ def is_known(function: Any) -> bool:
     return module in _MODULES
 
 
+def is_repeatable(task: Task) -> bool:
+    """Whether a task only computes: doing it again costs time, and nothing is read again.
+
+    Args:
+        task: of a layer; may be a small graph of tasks.
+    """
+    if task.func is _execute_subgraph:
+        parts = task.args[0].values()
+        return all(is_repeatable(node) for node in parts if isinstance(node, Task))
+    return isinstance(task.func, ChunkTasks) or is_known(task.func)
+
+
 def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], Any]:
     """The tasks of a fused task, and of fused tasks in it, by keys of their own.
 

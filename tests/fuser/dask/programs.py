@@ -67,3 +67,15 @@ PROGRAMS = {
     "fused several times": lambda x: _black_scholes(abs(x) + 1, abs(x) + 2, abs(x) + 0.5),
     "integers": lambda x: ((x * 100).astype("int16") * 3 + 1) // 7,
 }  # fmt: skip
+
+
+class Source:
+    """An array that counts how often it is read."""
+
+    def __init__(self, values: Any) -> None:
+        self.values, self.reads = values, 0
+        self.dtype, self.shape, self.ndim = values.dtype, values.shape, values.ndim
+
+    def __getitem__(self, part: Any) -> Any:
+        self.reads += 1
+        return self.values[part]

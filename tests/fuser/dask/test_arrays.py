@@ -17,6 +17,7 @@ from fuser import functional  # noqa: E402
 from fuser.base import trees  # noqa: E402
 from fuser.dask import arrays as ours  # noqa: E402
 from fuser.dask.kernels import ChunkGraph  # noqa: E402
+from tests.fuser.dask.programs import Source  # noqa: E402
 
 CHANCE = np.random.default_rng(3)
 X = CHANCE.random((20, 30))
@@ -394,6 +395,16 @@ def random_function(seed: int) -> Any:
         return end(x)
 
     return function
+
+
+def test_an_operand_of_fewer_chunks_is_read_once_for_each() -> None:
+    """A row beside many rows, also where Dask could fuse the reads into each chunk's kernel."""
+    source = Source(WEIGHTS)
+    row = da.from_array(source, chunks=10) * 2
+    lazy = fuser.fuse(lambda x, y: x * 2 + y)(da.from_array(X, chunks=(5, 10)), row)
+    source.reads = 0
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), X * 2 + WEIGHTS * 2)
+    assert source.reads == 3
 
 
 @pytest.mark.parametrize("seed", range(16))

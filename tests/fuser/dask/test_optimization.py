@@ -15,7 +15,7 @@ from dask.core import flatten  # noqa: E402
 import fuser  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
 from tests.children import said  # noqa: E402
-from tests.fuser.dask.programs import PROGRAMS, arrays  # noqa: E402
+from tests.fuser.dask.programs import PROGRAMS, WEIGHTS, Source, arrays  # noqa: E402
 
 
 def chunk_functions(array: Any) -> list[ChunkTasks]:
@@ -104,6 +104,23 @@ def test_roots_that_dask_joins_with_a_layer() -> None:
     before = fuser.stats().get("launches", 0)
     optimised.compute(scheduler="sync", optimize_graph=False)
     assert fuser.stats()["launches"] - before == 3
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_what_has_fewer_blocks_is_read_once_for_each(inline: bool) -> None:
+    """A row beside many rows; what only computes is fused into every block, and is no task."""
+    rows, x = Source(WEIGHTS), arrays()
+    lazy = da.from_array(rows, chunks=20, inline_array=inline)
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize((x * 2 + 1) * (lazy + 1))
+    rows.reads = 0
+    got = optimised.compute(scheduler="sync", optimize_graph=False)
+    np.testing.assert_array_equal(got, (x.compute() * 2 + 1) * (WEIGHTS + 1))
+    assert rows.reads == 3
+    plain = da.from_array(WEIGHTS, chunks=20)
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize((x * 2 + 1) * (plain + 1))
+    assert len(chunk_functions(optimised)) == 9
 
 
 def test_as_a_setting() -> None:
