@@ -15,7 +15,7 @@ import pandas as pd
 from fuser.reports.analysis import Analysis, working_set_bytes
 from fuser.reports.ceilings import ceiling_for
 from fuser.reports.record import Cell, Record, Run
-from fuser.reports.side_by_side import OURS, paired
+from fuser.reports.side_by_side import paired
 from fuser.reports.statistics import block_seconds, geometric_mean
 
 PEER_KINDS = ("eager", "peer")
@@ -48,30 +48,33 @@ def best_peers_table(analysis: Analysis) -> pd.DataFrame:
     Empty where no peer, but NumPy, or not ours could be timed: other tables say more of those.
     """
     record = analysis.record
-    names = {each.name for each in record.variants}
     peers = [each for each in record.variants if each.kind == "peer" and not each.absent_reason]
-    if OURS not in names or not peers:
-        return pd.DataFrame(columns=BEST_PEERS)
     kinds = {each.name: each.kind for each in record.variants}
-    lines = [_line(cell, kinds, analysis) for cell in record.cells]
+    own = next((name for name, kind in kinds.items() if kind == "fused"), None)
+    if own is None or not peers:
+        return pd.DataFrame(columns=BEST_PEERS)
+    lines = [_line(cell, own, kinds, analysis) for cell in record.cells]
     return pd.DataFrame(lines, columns=BEST_PEERS)
 
 
-def _line(cell: Cell, kinds: Mapping[str, str], analysis: Analysis) -> dict[str, Any]:
+def _line(
+    cell: Cell, own: str, kinds: Mapping[str, str], analysis: Analysis
+) -> dict[str, Any]:
+    """A cell's row; `own` is the name of our variant."""
     head = {
         "cell": cell.id, "workload": cell.workload, "dtype": cell.dtype, "elements": cell.elements,
         "output_bytes": cell.output_bytes,
     }  # fmt: skip
     timed = {run.variant: run for run in cell.runs if run.samples.seconds}
-    ours = timed.get(OURS)
+    ours = timed.get(own)
     if ours is None:
-        run = next((each for each in cell.runs if each.variant == OURS), None)
+        run = next((each for each in cell.runs if each.variant == own), None)
         return {**head, "best": run.reason if run else "not measured"}
     peers = {name: run for name, run in timed.items() if kinds.get(name) in PEER_KINDS}
     if not peers:
         return {**head, "fused_s": median_s(ours), "best": f"no peer was measured ({_why(cell)})"}
     given = {name: run for name, run in timed.items() if name.removesuffix("_into") in peers}
-    into = timed.get(f"{OURS}_into", ours)  # a number goes into no array
+    into = timed.get(f"{own}_into", ours)  # a number goes into no array
     best = min(peers, key=lambda name: median_s(peers[name]))
     best_into = min(given, key=lambda name: median_s(given[name]))
     ratio, low, high = _ratio(peers[best], ours)

@@ -2,8 +2,9 @@
 
 `quick` and `full` say what fusing buys. The others are tables: `peers`, `rows` and `others` time
 arrays beside other fusers and the machine's ceilings, with all processes in turns; `programs` times
-whole programs beside loops written by hand; `dask` arrays in chunks beside eager Dask; `calls`
-times small calls beside NumPy's same line, `compile` first calls in new processes.
+whole programs beside loops written by hand; `dask` arrays in chunks beside eager Dask; `device`
+CuPy's arrays beside CuPy and what it moves; `calls` times small calls beside NumPy's same line,
+`compile` first calls in new processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,13 @@ ARRAYS: Mapping[str, Mapping[str, Shapes]] = MappingProxyType({
         **dict.fromkeys(FURTHER, _sizes(256, 16384)),
         **dict.fromkeys(FURTHER_ROWS, _along("hidden", (256, 1000), (16384, 1000))),
     },
+    "device": {
+        **dict.fromkeys(("axpy", "gelu_bias", "sum_of_squares"), _sizes(1, 65536)),
+        **dict.fromkeys(
+            ("softmax", "layer_norm", "rms_norm", "column_mean"),
+            _along("hidden", *((65536, length) for length in (768, 4096, 16384, 65536))),
+        ),
+    },
 })
 SMALL_CALLS: Mapping[str, tuple[int, float | None]] = MappingProxyType({
     "multiply_add": (1, 0.25), "multiply_add_scalars": (1, 0.4), "multiply_add_square": (16, 0.4),
@@ -132,6 +140,10 @@ TABLES: Mapping[str, Table] = MappingProxyType({
     "dask": Table(
         ("eager", "dask", "dask_optimized", "dask_fused", "dask_numba"),
         {**IN_TURNS, "budget_s": 420.0, "ceilings": False, "longest_call_s": 20.0},
+    ),
+    "device": Table(
+        ("eager", "cupy_fused", "cupy", "cupy_fuse", "jax_cuda"),
+        {**IN_TURNS, "budget_s": 420.0, "ceilings": False},
     ),
     "calls": Table(
         OURS,

@@ -165,6 +165,14 @@ class Runner:
         """
         return Facts()
 
+    def ceilings(self, process: int) -> Iterable[Mapping[str, Any]]:
+        """Return the speed of the memory of its arrays, if not the host's, as a record's fields.
+
+        Args:
+            process: the number of the process that measures.
+        """
+        return ()
+
     def compiled_kernels(self) -> int | None:
         """Return how many kernels this process has compiled so far, where that is counted."""
         return None
@@ -347,6 +355,12 @@ DASK: Mapping[str, str] = types.MappingProxyType({
 })
 """Arrays in chunks: Dask itself, with the fuser in two ways, and with numba."""
 
+DEVICE: Mapping[str, str] = types.MappingProxyType({
+    "cupy_fused": "fuser.suites.peers.cupy_runner:CupyFusedRunner",
+    "jax_cuda": "fuser.suites.peers.jax_runner:JaxCudaRunner",
+})
+"""On a CUDA device: the fuser, and a peer that runs on the CPU elsewhere."""
+
 THROUGH_CPP: Mapping[str, str] = types.MappingProxyType({
     "dace": "fuser.suites.peers.dace_runner:DaceRunner",
     "pythran": "fuser.suites.peers.pythran_runner:PythranRunner",
@@ -417,7 +431,7 @@ def specs() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     found = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in BUILT_IN.items()}
-    found |= {**INTO, **PEERS, **BY_HAND, **DASK, **THROUGH_CPP}
+    found |= {**INTO, **PEERS, **BY_HAND, **DASK, **DEVICE, **THROUGH_CPP}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point.value)
     return found

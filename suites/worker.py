@@ -131,9 +131,11 @@ def work(job: Job, emit: Emit, position: Position, turn: Turn = at_once) -> None
         used[variant].keeps_texts = job.keep_texts and used[variant].kind == "fused"
     position.mark(-1, NOBODY)
     emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
+    for runner in used.values():
+        for speed in runner.ceilings(job.process):
+            emit({"event": "ceiling", **speed})
     if job.ceilings:
         emit({"event": "anchors", **anchors.measure()})
-    if job.ceilings:
         emit({"event": "progress", "text": "memory speed", "fraction": 0.0})
         sizes, cores = machine.cache_sizes(), machine.usable_cores()
         fused = any(each.kind == "fused" for each in used.values())

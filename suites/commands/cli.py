@@ -175,7 +175,9 @@ def _plan(
 
 def _peers(wanted: bool) -> list[str]:
     """Return every runner that is not ours; the absent ones are listed with their reason."""
-    named = (runners.BUILT_IN, runners.INTO, runners.BY_HAND, runners.THROUGH_CPP)
+    named = (
+        runners.BUILT_IN, runners.INTO, runners.BY_HAND, runners.DEVICE, runners.THROUGH_CPP,
+    )  # fmt: skip
     ours = {name for kind in named for name in kind}
     return [name for name in runners.specs() if name not in ours] if wanted else []
 

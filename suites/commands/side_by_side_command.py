@@ -23,7 +23,7 @@ PAGE = "side_by_side.md"
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option(
     "--preset", "names", multiple=True,
-    type=Named([each for each in presets.TABLES if each != "dask"]),
+    type=Named([each for each in presets.TABLES if each not in ("dask", "device")]),
     help="These tables only; may be given again.",
 )
 @click.option("--budget-s", type=Finite(1), default=1200.0, show_default=True,

@@ -1,15 +1,19 @@
-"""CuPy: the formula on the GPU, one kernel an operation, or what `cupy.fuse` makes of it."""
+"""CuPy: the formula on the GPU, one kernel an operation; what `cupy.fuse` and we make of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fuser.suites.checks.verify import flatten
 from fuser.suites.formula import Rebuilding, in_module
-from fuser.suites.runners import Runner, first_line, refusals
+from fuser.suites.runners import Runner, RunnerKind, first_line, refusals
+from fuser.suites.sampling import seconds_of
 from fuser.suites.workload import Arguments
+
+COPIED_BYTES, COPIES = 256 << 20, 10
+"""Far beyond a device's caches; samples of a copy."""
 
 
 class CupyRunner(Runner):
@@ -83,3 +87,37 @@ class CupyFuseRunner(CupyRunner):
 
         fused: Callable[..., Any] = cupy.fuse()(function)
         return fused
+
+
+class CupyFusedRunner(CupyRunner):
+    """Our fuser on CuPy's arrays."""
+
+    name = "cupy_fused"
+    kind: ClassVar[RunnerKind] = "fused"
+    description = "the fuser on CuPy's arrays; synchronised in each call"
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the fused function, with nothing cached from earlier ones."""
+        import fuser
+
+        fuser.clear_caches()
+        fused: Callable[..., Any] = fuser.fuse(function, fallback="allow")
+        return fused
+
+    def ceilings(self, process: int) -> Iterator[dict[str, Any]]:
+        """Yield the speed of a copy on the device."""
+        import cupy
+
+        source = cupy.ones(COPIED_BYTES // 4, np.float32)
+        target, wait = cupy.empty_like(source), cupy.cuda.get_current_stream().synchronize
+
+        def copy() -> None:
+            cupy.copyto(target, source)
+            wait()
+
+        copy()
+        moved = 2 * COPIED_BYTES
+        yield {
+            "name": "copy", "bytes_moved": moved, "working_set_bytes": moved, "threads": 1,
+            "process": process, "seconds": seconds_of(copy, (), COPIES, 0.001), "by": "cupy",
+        }

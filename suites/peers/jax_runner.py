@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,15 +19,16 @@ class JaxRunner(Runner):
     starts = True
     typical_first_call_s = 0.2
     description = "jax.jit of the formula on jax.numpy, CPU, x64; block_until_ready in each call"
+    platform: ClassVar[str] = "cpu"
 
     def __init__(self) -> None:
         self.compiled: list[Any] = []
 
     def start(self) -> None:
-        """Set JAX to the CPU and 64 bits before anything is compiled."""
+        """Set JAX to the platform and 64 bits before anything is compiled."""
         import jax
 
-        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_platforms", self.platform)
         jax.config.update("jax_enable_x64", True)
         super().start()
 
@@ -61,3 +62,12 @@ class JaxRunner(Runner):
     def compiled_kernels(self) -> int:
         """Return how many programs the jitted functions hold."""
         return sum(int(each._cache_size()) for each in self.compiled)
+
+
+class JaxCudaRunner(JaxRunner):
+    """The same on a CUDA device."""
+
+    name = "jax_cuda"
+    needs = MappingProxyType({**JaxRunner.needs, "jax_cuda13_plugin": "'jax[cuda13]'"})
+    description = "jax.jit of the formula on jax.numpy, CUDA, x64; block_until_ready in each call"
+    platform = "cuda"

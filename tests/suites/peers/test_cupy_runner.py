@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser.suites.peers.cupy_runner import CupyFuseRunner, CupyRunner
+from fuser.suites.peers import cupy_runner
+from fuser.suites.peers.cupy_runner import CupyFusedRunner, CupyFuseRunner, CupyRunner
 from fuser.suites.registry import workloads
 from fuser.suites.runners import specs
 
@@ -31,7 +32,7 @@ def _fuse() -> Any:
 def _cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module cupy that is NumPy."""
     fake: Any = types.ModuleType("cupy")
-    for name in ("array", "tanh", "exp", "maximum"):
+    for name in ("array", "tanh", "exp", "maximum", "ones", "empty_like", "copyto"):
         setattr(fake, name, getattr(np, name))
     fake.asnumpy = np.asarray
     fake.fuse = _fuse
@@ -65,11 +66,27 @@ def test_cupys_fuser_gets_the_function() -> None:
 
 
 @pytest.mark.usefixtures("_cupy")
+def test_our_fuser_gets_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call waits as CuPy's own do; beside it a copy in the device's memory is timed."""
+    workload, runner = workloads()["gelu_bias"], CupyFusedRunner()
+    arguments = workload.inputs(2048, "float32", 0)
+    call = runner.prepare(workload.function, arguments)
+    CALLS.clear()
+    (found,) = runner.fetch(call(*arguments))
+    assert CALLS == ["wait"]
+    np.testing.assert_allclose(found, workload.function(*arguments), rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(cupy_runner, "COPIED_BYTES", 1 << 12)
+    (copied,) = runner.ceilings(process=2)
+    assert (copied["by"], copied["bytes_moved"], copied["process"]) == ("cupy", 1 << 13, 2)
+    assert len(copied["seconds"]) == cupy_runner.COPIES
+
+
+@pytest.mark.usefixtures("_cupy")
 def test_no_device_is_a_reason() -> None:
     """A machine without a GPU lists the runner with it."""
     assert CupyRunner().unavailable() == "no CUDA device"
 
 
-def test_both_are_known_by_name() -> None:
+def test_all_are_known_by_name() -> None:
     """As every other peer."""
-    assert {"cupy", "cupy_fuse"} <= specs().keys()
+    assert {"cupy", "cupy_fuse", "cupy_fused", "jax_cuda"} <= specs().keys()
