@@ -45,7 +45,9 @@ NUMPY_MODULES = (
     "numpy", "numpy.linalg", "numpy.fft", "numpy.lib.scimath", "numpy.lib.stride_tricks",
 )  # fmt: skip
 #: Packages within SciPy whose functions depend on their arguments alone, and change none of them.
-SCIPY_PACKAGES = frozenset("special fft ndimage signal".split())
+SCIPY_PACKAGES = frozenset("special fft ndimage signal linalg".split())
+#: Modules of SciPy that have the routines of LAPACK and BLAS.
+ROUTINES = ("scipy.linalg.lapack", "scipy.linalg.blas")
 #: Where functions to be timed lie: they are users' code, though they are installed with ours.
 WORKLOADS = "fuser.suites.families"
 

@@ -636,6 +636,7 @@ class FusedFunction(_Base[P, Result]):
         with entry.lock:  # another thread may have made it meanwhile
             if (call := entry.match(leaves, missed)) is not None:
                 return call
+            entry.check(leaves)
             if not missed:
                 self._count_trace(leaves)
             return specialised(self, entry, structure, leaves, paused)

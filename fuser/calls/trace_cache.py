@@ -64,6 +64,16 @@ class Signature:
         self.refused, self.refused_names = reason, names if self.refusals <= VALUE_LIMIT else []
         self.refused_orders = None if order is None or known is None else {*known, order}
 
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Look whether such calls are refused.
+
+        Raises:
+            CannotRun: they are.
+        """
+        if self.refused is not None and all(guard.holds() for guard in self.refused_names):
+            if self.refused_orders is None or _orders(leaves) in self.refused_orders:
+                raise CannotRun(self.refused)
+
     def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
         """The call by the first specialisation that holds, but those that are known not to."""
         if self.found and self.found[0].trace.stopped is not None:
@@ -113,9 +123,6 @@ def specialised(
     Raises:
         CannotRun, Unsupported: the function cannot be fused for such arguments.
     """
-    if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
-        if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
-            raise CannotRun(entry.refused)
     objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
     objects += trees.classes(structure)
     entry.errors.raise_known(leaves)

@@ -22,6 +22,7 @@ from fuser.ir.graph import Node, intern, make_constant
 from fuser.ir.ops import TABLE
 from fuser.ir.views import Diagonal, Index, Part, Transpose
 from fuser.tracing.admitted_dtypes import is_known
+from fuser.tracing.late_numbers import KINDS, LateNumber, read
 from fuser.tracing.operands import check_target
 from fuser.tracing.reshapes import check_writable
 from fuser.tracing.trace_result import Record
@@ -44,6 +45,7 @@ class Operands:
         """`a0` for an array, `host('n0')` for a traced number; None for anything else."""
         from fuser.ir import opaque_calls
 
+        value = read(value)
         if isinstance(value, TracedArray):
             if value.tracing is not self.tracing:
                 raise Unsupported(
@@ -224,7 +226,8 @@ def _first_run(tracing: Tracing, function: Any, text: str, operands: Operands) -
     try:
         with np.errstate(all="ignore"), budget.unclocked():
             run = opaque_calls.resolve(function) if type(function) is str else function
-            result = run(*arguments, **keywords)
+            plain = getattr(run, "of_numbers", run)
+            result = plain(*arguments, **keywords)
     except opaque_calls.PatternMiss as error:
         raise Unsupported("write-into-view", call.short_name, str(error)) from None
     except Unsupported:  # of a function that is called, for each row
@@ -238,14 +241,22 @@ def _first_run(tracing: Tracing, function: Any, text: str, operands: Operands) -
             "runtime-check", call.short_name, f"{type(error).__name__}: {error}"
         )
         raise tracing.failed from error
+    given = trees.flatten(result)[1]
+    result = result if plain is run else opaque_calls.scalars_of(result)
     structure, found = trees.flatten(result)
+    kinds = [_NUMBERS[type(old)] if type(old) is not type(new) else ""
+             for old, new in zip(given, found, strict=True)]  # fmt: skip
     for value in found:
         _check_result(call.short_name, value)
     shares = [opaque_calls.shares_memory(value, values) for value in found]
     types = tuple(node.type for node in operands.nodes)
-    record = Record(text, types, structure, found, shares)
+    record = Record(text, types, structure, found, shares, kinds)
     tracing.replay.add(record)
     return record
+
+
+#: Kinds of Python numbers.
+_NUMBERS = {kind: name for name, kind in KINDS.items()}
 
 
 def _check_result(short: str, value: Any) -> None:
@@ -307,8 +318,12 @@ def _wrapped(
     tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: Operands
 ) -> list[Any]:
     """Stand-ins for the results of a call."""
-    found = []
-    for node, value, shares in zip(nodes, record.values, record.shares, strict=True):
+    found: list[Any] = []
+    given = zip(nodes, record.values, record.shares, record.kinds, strict=True)
+    for node, value, shares, kind in given:
+        if kind:
+            found.append(LateNumber(tracing, node, kind, True))
+            continue
         storage = Storage(node)
         if shares:
             _link(storage, operands.arrays, text)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.errors import GraphError, Unsupported
-from fuser.base.packages import SCIPY_PACKAGES, root
+from fuser.base.errors import Unsupported
+from fuser.base.packages import ROUTINES, SCIPY_PACKAGES, root
 from fuser.base.trees import flatten
 from fuser.ir import opaque_calls
 from fuser.ir.function_table import Replaced
@@ -34,7 +34,16 @@ def seen(tracing: Tracing, value: Any) -> Any:
         return Package(tracing, value)
     if type(value) is FunctionType and (name := name_in_scipy(value)) is not None:
         return Called(tracing, value, name)
+    if opaque_calls.is_routine(value) and (name := _name_of_routine(value)) is not None:
+        return Called(tracing, value, name)
     return value
+
+
+def _name_of_routine(routine: Any) -> str | None:
+    """The public name of a routine of LAPACK's or BLAS's that changes no argument."""
+    last = str(routine.__name__).removeprefix("function ")
+    names = (f"{module}.{last}" for module in ROUTINES)
+    return next((name for name in names if opaque_calls.stands_for(name, routine)), None)
 
 
 def name_in_scipy(function: Any) -> str | None:
@@ -43,10 +52,7 @@ def name_in_scipy(function: Any) -> str | None:
     if package != "scipy" or not path or path[0] not in SCIPY_PACKAGES:
         return None
     name = f"scipy.{path[0]}.{getattr(function, '__name__', '')}"
-    try:
-        return name if opaque_calls.resolve(name) is function else None
-    except GraphError:
-        return None
+    return name if opaque_calls.stands_for(name, function) else None
 
 
 class Package:

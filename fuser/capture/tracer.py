@@ -24,7 +24,7 @@ from fuser.numpy_functions import load_families
 from fuser.numpy_functions.ufuncs import fused_ufunc
 from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught_errors import check_refusals
-from fuser.tracing.late_numbers import LateNumber, as_operands, refusal
+from fuser.tracing.late_numbers import LateNumber, as_operands, read
 from fuser.tracing.operands import check_out, check_target
 from fuser.tracing.trace_result import Replay, Trace
 from fuser.tracing.trace_state import LATER, Argument, Storage, Tracing
@@ -145,7 +145,7 @@ class Tracer(Tracing):
             traced = has_traced(value)
             return put_together(self, value) if traced else self.capture(np.asarray(value))
         if isinstance(value, LateNumber):
-            raise refusal(value)
+            return self.operand(read(value))
         raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
 
     def evaluate(self, node: Node) -> Any:

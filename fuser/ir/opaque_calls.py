@@ -33,7 +33,7 @@ from fuser.base.caches import memo
 from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, rename_scalars, scalar_symbols, short
-from fuser.base.packages import NUMPY_MODULES, SCIPY_PACKAGES
+from fuser.base.packages import NUMPY_MODULES, ROUTINES, SCIPY_PACKAGES
 from fuser.base.records import record
 from fuser.ir import attribute_text, dims, function_table, infer, layouts, views
 from fuser.ir.attributes import Attribute
@@ -396,14 +396,64 @@ def _member(module: str, name: str) -> Callable[..., Any] | None:
         drawing = sys.modules.get(RANDOM) if name in DRAWN else None
         return None if drawing is None else getattr(drawing, name, None)
     root, _, package = module.partition(".")
-    if root != "scipy" or package not in SCIPY_PACKAGES or name in _SETTINGS:
+    known = package in SCIPY_PACKAGES or module in ROUTINES
+    if root != "scipy" or name in _SETTINGS or not known:
         return None
     try:
         owner = import_module(module)
     except ImportError:
         raise GraphError(f"this process has no SciPy for {name!r}") from None
+    if module in ROUTINES:
+        found = getattr(owner, name, None)
+        return _with_scalars(found) if is_routine(found) and not _writes(found) else None
     found = getattr(owner, name, None) if name in owner.__all__ else None
+    if package == "linalg" and callable(found):
+        return _with_scalars(found)
     return found if callable(found) and not isinstance(found, type) else None
+
+
+@memo(256)
+def _with_scalars(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives NumPy scalars where this one, its `of_numbers`, gives numbers."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return scalars_of(function(*args, **kwargs))
+
+    called.of_numbers = function  # type: ignore[attr-defined]
+    return called
+
+
+def scalars_of(value: Any) -> Any:
+    """NumPy's scalar for a Python number, in a tuple too; any other value itself."""
+    if type(value) is tuple:
+        return tuple(map(scalars_of, value))
+    return np.asarray(value)[()] if type(value) in (bool, int, float) else value
+
+
+def stands_for(name: str, function: Any) -> bool:
+    """Whether a name stands for this function."""
+    try:
+        found = resolve(name)
+    except GraphError:
+        return False
+    return getattr(found, "of_numbers", found) is function
+
+
+def is_routine(value: Any) -> bool:
+    """Whether a value is a routine of LAPACK's or BLAS's, as f2py wraps them."""
+    return type(value).__name__ == "fortran" and type(value).__module__ in ("builtins", "fortran")
+
+
+def _writes(routine: Any) -> bool:
+    """Whether a routine changes an argument that its text says is a result, too.
+
+    One that has an `overwrite_` switch for it works on a copy while that is off.
+    """
+    text = str(routine.__doc__)
+    results, _, rest = text.partition("\n")[0].partition(" = ")
+    given = re.findall(r"\w+", rest.partition("(")[2].partition("[")[0])
+    kept = [*set(given).intersection(results.split(",")), *re.findall(r"and (\w+) storage", text)]
+    return "in/output" in text or any(f"overwrite_{name}" not in text for name in kept)
 
 
 #: Types of NumPy's functions of arrays.

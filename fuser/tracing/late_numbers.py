@@ -1,4 +1,8 @@
-"""Python numbers that a loop leaves: known only when the loop has run, so nothing hangs on them."""
+"""Python numbers that a loop or a call leaves: known only when that has run.
+
+Nothing hangs on one of a loop. One of a call, such as what LAPACK says of success, is read where
+something does.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +24,23 @@ _EXACT = 1 << 53
 
 
 class LateNumber:
-    """In the place of a Python number that a loop leaves: it can be returned, or enter a loop.
+    """In the place of a Python number that a loop or a call leaves.
+
+    It can be returned, or enter a loop; one of a call is read for all else (`of_call`).
 
     A float can be added, subtracted and multiplied, and meet arrays and NumPy's scalars where NumPy
     computes with it as with a scalar of its own: where these are as wide as a Python float.
     """
 
-    __slots__ = ("kind", "node", "tracing")
+    __slots__ = ("kind", "node", "of_call", "tracing")
 
-    def __init__(self, tracing: Any, node: Node, kind: str) -> None:
+    def __init__(self, tracing: Any, node: Node, kind: str, of_call: bool = False) -> None:
         """Keep the value without axes that holds it, and its kind."""
-        self.tracing, self.node, self.kind = tracing, node, kind
+        self.tracing, self.node, self.kind, self.of_call = tracing, node, kind, of_call
 
     def __getattr__(self, name: str) -> Any:
-        """Refused."""
-        raise refusal(self)
+        """Of the number, where it is read."""
+        return getattr(read(self), name)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused."""
@@ -47,6 +53,19 @@ class LateNumber:
     def __neg__(self) -> Any:
         """The negative."""
         return _arithmetic(operator.mul, self, -1.0)
+
+
+def read(value: Any) -> Any:
+    """The number in whose place a call's is; other values are themselves.
+
+    Raises:
+        Unsupported: a loop leaves it.
+    """
+    if type(value) is not LateNumber:
+        return value
+    if not value.of_call:
+        raise refusal(value)
+    return value.tracing.read(value.node)
 
 
 def is_float(value: Any) -> bool:
@@ -69,6 +88,8 @@ def as_operands(ufunc: np.ufunc, inputs: Sequence[Any]) -> list[Any]:
         Unsupported: NumPy would not compute as with a scalar of float64.
     """
     late = [value for value in inputs if type(value) is LateNumber]
+    if any(value.of_call for value in late):
+        return [read(value) for value in inputs]
     alike = all(_is_alike(value.dtype) for value in inputs if hasattr(type(value), "dtype"))
     if not (alike and all(map(is_float, late))) or ufunc is np.power:
         raise refusal(late[0])
@@ -92,14 +113,20 @@ def refusal(number: LateNumber) -> Unsupported:
     return Unsupported("control-flow", "loop", found)
 
 
-def _refused(self: LateNumber, *args: Any, **kwargs: Any) -> Any:
-    """Refused."""
-    raise refusal(self)
+def _asked(name: str) -> Callable[..., Any]:
+    """An operator of the number, where it is read."""
+
+    def ask(self: LateNumber, *args: Any) -> Any:
+        return getattr(read(self), name)(*map(read, args))
+
+    return ask
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     """A sum, a difference or a product: of Python floats it is one, and no such one raises."""
     late = one if type(one) is LateNumber else other
+    if late.of_call:
+        return function(read(one), read(other))
     if isinstance(one, (TracedArray, np.ndarray, np.generic)) or isinstance(
         other, (TracedArray, np.ndarray, np.generic)
     ):
@@ -132,4 +159,4 @@ for _name in (
     "rshift rlshift rrshift and rand or ror xor rxor pos abs invert lt le gt ge eq ne bool "
     "int float index complex hash round floor ceil trunc format divmod rdivmod array_function"
 ).split():
-    setattr(LateNumber, f"__{_name}__", _refused)
+    setattr(LateNumber, f"__{_name}__", _asked(f"__{_name}__"))

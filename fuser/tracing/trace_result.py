@@ -115,13 +115,18 @@ class Trace:
 
 @record(frozen=False)
 class Record:
-    """One call while tracing: its text, its operands' types, and what it gave."""
+    """One call while tracing: its text, its operands' types, and what it gave.
+
+    Attributes:
+        kinds: of each result, that of a Python number (`late_numbers.KINDS`), else "".
+    """
 
     text: str
     types: tuple[str, ...]
     structure: Any
     values: list[Any]
     shares: list[bool]
+    kinds: list[str]
 
 
 @record(frozen=False)

@@ -116,6 +116,15 @@ def test_new_objects_at_each_call_are_not_traced_for_ever() -> None:
         assert np.array_equal(exact(Layer(k), x), x * k + 1)
 
 
+def test_a_refusal_keeps_its_reason_however_often_it_is_met() -> None:
+    """No trace is made of such calls, so none is counted."""
+    fused = fuser.fuse(lambda x: float(x[0]) if type(x) is list else np.random.rand(3),  # noqa: NPY002
+                       fallback="allow")  # fmt: skip
+    for _ in range(3 * TRACES):
+        fused(np.ones(5))
+    assert [reason.code for reason in fused.fallbacks] == ["impure"]
+
+
 @pytest.mark.parametrize("told", [Layer, str])
 def test_objects_that_come_again_are_fused(told: type) -> None:
     """From the second time on, however many there are."""

@@ -12,6 +12,8 @@ from fuser.ir import opaque_calls
 from tests.fuser.comparing import assert_same
 
 special = pytest.importorskip("scipy.special")
+linalg = pytest.importorskip("scipy.linalg")
+blas, lapack = linalg.blas, linalg.lapack
 softmax, erf = special.softmax, special.erf
 SPECIAL_VALUES = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 5e-324, 800.0, -800.0, 0.5, -3.0])
 X = np.array([[0.5, -1.25, 3.0], [2.0, -0.0, 1e-3]])
@@ -103,6 +105,81 @@ def test_names_in_texts_are_read_back() -> None:
     """Of packages that are known, and of no others."""
     assert opaque_calls.resolve("scipy.special.xlogy") is special.xlogy
     assert opaque_calls.resolve("math.floor") is math.floor
-    for name in ("scipy.linalg.inv", "scipy.special.no_such", "os.system", "math.no_such"):
+    for name in ("scipy.stats.norm", "scipy.special.no_such", "os.system", "math.no_such"):
         with pytest.raises(fuser.GraphError):
             opaque_calls.resolve(name)
+
+
+def _solved(x: Any) -> Any:
+    """A system with three diagonals, by LAPACK's own name for it."""
+    below, on, beyond = x[1:] * 0.1, x * x + 4, x[1:] * 0.2
+    *_, found, failed = lapack.dgtsv(below, on, beyond, x * 2)
+    if failed != 0:
+        raise ValueError("it is singular")
+    return found * 2 + x
+
+
+def _factored(x: Any) -> Any:
+    """A factor of a matrix, and Python's truth value that says which."""
+    matrix = x[:, None] * x[None, :] + np.eye(5) * 9
+    return linalg.cho_solve(linalg.cho_factor(matrix * 1.5), x * 2) + 1
+
+
+def _returned(x: Any) -> Any:
+    """What LAPACK says is a result, too."""
+    return lapack.dpotrf(x[:, None] * x[None, :] - 3.0)[1], x * 2
+
+
+#: Functions that call SciPy's linear algebra, and what NumPy's part of each is named by.
+SOLVING: dict[str, tuple[Callable[..., Any], str]] = {
+    "a routine": (_solved, "scipy.linalg.lapack.dgtsv"),
+    "a factor": (_factored, "scipy.linalg.cho_factor"),
+    "a returned number": (_returned, "scipy.linalg.lapack.dpotrf"),
+    "a solver": (lambda x: linalg.solve(np.outer(x, x) + np.eye(5), x * 2) + 1,
+                 "scipy.linalg.solve"),
+    "blas": (lambda x: blas.dnrm2(x * 2) + x, "scipy.linalg.blas.dnrm2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOLVING)
+def test_linear_algebra_of_scipy_runs_between_kernels(name: str) -> None:
+    """Python numbers among results are what SciPy gives, and may decide."""
+    function, said = SOLVING[name]
+    fused = fuser.fuse(function, fallback="allow")
+    x = np.arange(1.0, 6.0)
+    for values in (x, x * 3, x - 3, x[::-1]):
+        for _ in range(4):
+            found, expected = fused(values), function(values)
+            np.testing.assert_equal(found, expected)
+            if type(expected) is tuple:
+                assert type(found[0]) is type(expected[0]) is int
+    assert said in [reason.operation for reason in fused.explain(x).fallbacks]
+    assert "switch" not in str(fused.fallbacks)
+
+
+def test_a_routine_that_fails_raises_what_the_function_does() -> None:
+    """The number that says so decides."""
+
+    def solved(x: Any) -> Any:
+        failed = lapack.dgtsv(x[1:], x - 1, x[1:], x * 2)[-1]
+        if failed > 0:
+            raise ValueError("it is singular")
+        return x * failed
+
+    fused = fuser.fuse(solved, fallback="allow")
+    for _ in range(4):
+        assert fused(np.arange(2.0, 6.0)).tolist() == [0.0] * 4
+        with pytest.raises(ValueError, match="singular"):
+            fused(np.array([1.0, 0.0, 1.0]))
+
+
+def test_routines_that_change_arguments_are_refused_by_name() -> None:
+    """What they give is an argument, and there is no switch for that."""
+    for name in ("daxpy", "dswap", "dscal", "dcopy"):
+        with pytest.raises(fuser.GraphError):
+            opaque_calls.resolve(f"scipy.linalg.blas.{name}")
+    y = np.arange(5.0)
+    fused = fuser.fuse(lambda x: blas.daxpy(x, y, a=2.0) + x, fallback="allow")
+    expected = 2.0 * np.ones(5) + y + 1
+    assert fused(np.ones(5)).tolist() == expected.tolist()
+    assert y.tolist() == (expected - 1).tolist()
