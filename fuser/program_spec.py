@@ -124,7 +124,7 @@ class Phase:
         moved: (value, stored value, box, view) of what is written where numbers of the iteration
             say, see `programs.phases.Moved`.
         parts: (parameter, array, views, copied) of parameters that numbers of the iteration say.
-        twins: (array, parameter) pairs that change places, see `programs.phases.PhaseGraph`.
+        twins: (array, parameter, repeated): they change places, see `programs.phases.PhaseGraph`.
     """
 
     body: KernelSpec | Program
@@ -132,7 +132,7 @@ class Phase:
     writes: tuple[tuple[str, int, Box | None], ...]
     moved: tuple[tuple[str, str, Box | None, View | None], ...] = ()
     parts: tuple[tuple[str, str, Chain, bool], ...] = ()
-    twins: tuple[tuple[str, str], ...] = ()
+    twins: tuple[tuple[str, str, bool], ...] = ()
 
 
 @record(frozen=False, slots=False, eq=False)

@@ -307,10 +307,11 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
-    twins = {twin: (name, box) for phase in phases for name, twin in phase.twins
+    twins = {twin: (name, box, repeated) for phase in phases for name, twin, repeated in phase.twins
              for into, _, box in phase.writes if into == twin and box}  # fmt: skip
+    shapes = {parameter.name: parameter.shape for parameter in region.graph.parameters}
     boxes = [box for phase in phases for _, _, box, _ in phase.moved if box]
-    boxes += [box for _, box in twins.values()]
+    boxes += [box for _, box, _ in twins.values()]
     views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
     spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
     told = region.graph.scalar_lengths
@@ -320,9 +321,10 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     spoken |= {s for piece in cut if piece.called for s in _lengths_of(piece.called)}
     for name in sorted(spoken - told.keys()):
         lines.insert(-1, f"{name} = {_teller(region, name)}")
-    for twin, (name, box) in twins.items():
+    for twin, (name, box, repeated) in twins.items():
         spans = ", ".join(f"({start}, {stop}, {step})" for start, stop, step in box.box)
-        lines.insert(-1, f"{twin} = twin({name}, {spans})")
+        given = name if repeated else f"{name}, {spans}"
+        lines.insert(-1, f"{twin} = twin({given})")
     for name in sorted(spoken & told.keys()):
         lines.append(f"    {name} = {told[name]}")
         lines.append(f"    if {name} < 0: raise Failed('an index changes its sign')")
@@ -355,7 +357,10 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
                  for name, node in zip(phase.stored, phase.body.graph.outputs, strict=True)}
         lines += [f"    {line}" for write in phase.moved
                   for line in writer.moved(*write, ranks[write[1]])]  # fmt: skip
-        lines += [f"    {name}, {twin} = {twin}, {name}" for name, twin in phase.twins]
+        for name, twin, repeated in phase.twins:
+            parts = _around(twins[twin][1], shapes[name]) if repeated else ()
+            lines += [f"    {twin}[{part}] = {name}[{part}]" for part in parts]
+            lines.append(f"    {name}, {twin} = {twin}, {name}")
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
     if moved:
@@ -433,8 +438,20 @@ def _copied(value: Any) -> Any:
     return made
 
 
+def _around(box: Box, shape: dims.Shape) -> Iterator[str]:
+    """Yield the parts beside a box that spans all axes but one, as Python spells them."""
+    for axis, ((start, stop, _), length) in enumerate(zip(box.box, shape, strict=True)):
+        if start != 0:
+            yield f"{':, ' * axis}:{start}"
+        if stop != length:
+            yield f"{':, ' * axis}max({stop}, 0):"
+
+
 def _twin(array: Any, *box: tuple[int, int, int]) -> Any:
-    """An array that holds the same but in a box, which every iteration writes before it is read."""
+    """An array that holds the same but in a box, which every iteration writes before it is read.
+
+    Without a box that is all of it.
+    """
     made = _like(array)
     if made is None or any(step != 1 for _, _, step in box):
         return array.copy("K")

@@ -37,8 +37,9 @@ class PhaseGraph:
         moved: (value, stored value, box, view) of what is written where numbers of the iteration
             say: the stored value through the view.
         parts: parameters that are parts of arrays, where numbers of the iteration say.
-        twins: (array, twin) pairs: kernels read the one and write into the other, which differs
-            from it in that part alone; then they change places.
+        twins: (array, twin, repeated): kernels read the one and write into the other, which differs
+            from it in that part alone; then they change places. Where something else writes into
+            the array, too, the rest of it is repeated in the twin each time.
     """
 
     graph: Graph
@@ -46,12 +47,14 @@ class PhaseGraph:
     writes: tuple[tuple[str, int, Box | None], ...]
     moved: tuple[Moved, ...] = ()
     parts: tuple[Seen, ...] = ()
-    twins: tuple[tuple[str, str], ...] = ()
+    twins: tuple[Twin, ...] = ()
 
 
 #: A value, the stored one that is written into a part of it, which part, and how it is seen there;
 #: without a part the stored one takes its place.
 Moved = tuple[str, str, Box | None, Index | None]
+#: An array, its twin, and whether what lies around the written part is repeated each time.
+Twin = tuple[str, str, bool]
 #: A parameter, the array that it is a part of, and how it is seen; copied if kernels write there.
 Seen = tuple[str, str, Chain, bool]
 
@@ -80,17 +83,27 @@ def _with_twins(phase: PhaseGraph, region: Region, first: int) -> PhaseGraph:
     """A phase that writes into a twin of an array which it reads beside what it writes.
 
     Else its kernels would store results aside, and copy them. All iterations write into the same
-    part, so the twin, a copy of what the first one finds, is right everywhere else.
+    part, so the twin, a copy of what the first one finds, is right everywhere else, as long as
+    nothing but this write changes the array. Else what lies around the part is copied from the
+    array before they change places, so that later phases find all of it: some places at the ends
+    of one axis, or the array has no twin.
     """
     arrays = {p.name: p for p in phase.graph.parameters if p.dtype is not None}
     added: dict[str, Parameter] = {}
+    repeated = set()
     writes = []
+    here = [name for name, _, _ in phase.writes]
     for name, output, box in phase.writes:
         place = region.names.index(name)
         stays = place < region.carried and not region.results[place]
         alone = [each for each, _, _ in region.writes].count(place) == 1
         seen = any(name == base for _, base, _, _ in phase.parts)
-        if box and stays and alone and not seen and _reads_beside(phase.graph, name, box):
+        free = stays and not seen and (alone or here.count(name) == 1)
+        if box and free and _reads_beside(phase.graph, name, box) and (
+            alone or _is_most(box, arrays[name].shape)
+        ):
+            if not alone:
+                repeated.add(name)
             twin = f"x{first + len(added)}"
             added[name] = Parameter(twin, arrays[name].dtype, arrays[name].shape)
             name = twin
@@ -103,8 +116,19 @@ def _with_twins(phase: PhaseGraph, region: Region, first: int) -> PhaseGraph:
     parameters = (*arrays.values(), *added.values(), *numbers)
     shown = tuple(titles.get(p.name, p.name) for p in parameters)
     graph = Graph(parameters, graph.outputs, graph.guards, shown, graph.lines)
-    twins = tuple((name, twin.name) for name, twin in added.items())
+    twins = tuple((name, twin.name, name in repeated) for name, twin in added.items())
     return PhaseGraph(graph, phase.stored, tuple(writes), phase.moved, phase.parts, twins)
+
+
+def _is_most(box: Box, shape: Sequence[dims.Dim]) -> bool:
+    """Whether a box is all of an array but some places, as many for every length, of one axis."""
+    around = [
+        (start, length - stop)
+        for (start, stop, step), length in zip(box.box, shape, strict=True)
+        if step != 1 or start != 0 or stop != length
+    ]
+    dense = all(step == 1 for _, _, step in box.box)
+    return dense and len(around) == 1 and all(isinstance(count, int) for count in around[0])
 
 
 def _reads_beside(graph: Graph, name: str, box: Box) -> bool:
