@@ -10,7 +10,7 @@ threads.
 from __future__ import annotations
 
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.body import Module, iota, vector_type
+from fuser.backends.cpu.body import Body, Module, iota, vector_type
 from fuser.backends.cpu.section import Section, lanes_of
 from fuser.backends.cpu.wrappers import ARGUMENTS
 from fuser.codegen import LoopNest
@@ -44,6 +44,8 @@ entry:
 def _text(section: Section) -> str:
     """The function of some columns, so many at a time."""
     top, row, inside = section.bodies
+    addresses = Body(section.module, "p")
+    section.lay_rows(addresses, "%o", "row")
     flagged = any(body.flagged for body in section.bodies)
     lanes, operands = section.lanes, section.operands
     moving = [k for k, desc in enumerate(operands) if desc.access != INVARIANT]
@@ -85,6 +87,7 @@ def _text(section: Section) -> str:
         f"  %along = phi i64 [ 0, %column ], [ %along.next, %{inside.block} ]",
         *carried,
         "  %o = add i64 %base, %along",
+        *addresses.lines,
         *row.lines,
         *(f"  %turns{k} = and i1 {flag}, true" for k, flag in turns),
         *(f"  %q{k} = getelementptr i8, ptr %row{k}, i64 %lead{k}" for k in moving),

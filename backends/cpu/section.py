@@ -165,26 +165,30 @@ class Section:
     # -- rows -------------------------------------------------------------------------------
 
     def _row_start(self) -> None:
-        """Each operand's address at the start of the row, and where its left-over begins."""
-        row = self.bodies[1]
-        rest = "%o"
+        """What is known of a row when it begins, at the addresses `%row<k>`."""
+        self.turns = [self._take_turns(k) for k in self.pairs]
+
+    def lay_rows(self, body: Body, number: str, stem: str) -> str:
+        """Append each operand's address in the row of a number, as `%<stem><k>`.
+
+        Returns:
+            The row's place along the loop before the innermost.
+        """
+        rest = number
         places: list[str] = []
         for d in range(self.nest.rank - 2, 0, -1):  # the first outer loop takes what is left
             length = self.lengths[d]
-            places.insert(0, row.value(f"urem i64 {rest}, {length}", "i64", 1).text)
-            rest = row.value(f"udiv i64 {rest}, {length}", "i64", 1).text
+            places.insert(0, body.value(f"urem i64 {rest}, {length}", "i64", 1).text)
+            rest = body.value(f"udiv i64 {rest}, {length}", "i64", 1).text
         if self.nest.rank > 1:
             places.insert(0, rest)
-        done = row.value(f"mul i64 %vectors, {self.lanes}", "i64", 1).text
         for k in range(len(self.operands)):
-            offset = row.value(f"mul i64 %ibegin, {self.inner[k]}", "i64", 1).text
+            offset = body.value(f"mul i64 %ibegin, {self.inner[k]}", "i64", 1).text
             for d, place in enumerate(places):
-                step = row.value(f"mul i64 {place}, {self.outer[k][d]}", "i64", 1).text
-                offset = row.value(f"add i64 {offset}, {step}", "i64", 1).text
-            row.line(f"%row{k} = getelementptr i8, ptr {self.pointers[k]}, i64 {offset}")
-            past = row.value(f"mul i64 {done}, {self.inner[k]}", "i64", 1).text
-            row.line(f"%tail{k} = getelementptr i8, ptr %row{k}, i64 {past}")
-        self.turns = [self._take_turns(k) for k in self.pairs]
+                step = body.value(f"mul i64 {place}, {self.outer[k][d]}", "i64", 1).text
+                offset = body.value(f"add i64 {offset}, {step}", "i64", 1).text
+            body.line(f"%{stem}{k} = getelementptr i8, ptr {self.pointers[k]}, i64 {offset}")
+        return places[-1] if places else "0"
 
     def _take_turns(self, k: int) -> str:
         """Whether an operand and the next one take turns in memory in this row."""

@@ -9,7 +9,7 @@ has a whole vector is instead the end of one more vector, whose first elements a
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Module, iota, mangled, vector_type
+from fuser.backends.cpu.body import Body, Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -73,14 +73,13 @@ class VectorLoop:
             f"  %vectors = udiv i64 %n, {self.lanes}",
             f"  %rest = urem i64 %n, {self.lanes}",
             "  %last = sub i64 %rest, 1",
+            "  %done.elements = sub i64 %n, %rest",
             *(self._mask() if self._masked() else []),
             *(self._last_places() if self.counted else []),
             *(self._look(top.block) if self.overlapping else []),
             "  %some = icmp ult i64 %obegin, %oend",
-            "  br i1 %some, label %row, label %done",
-            "row:",
-            (f"  %o = phi i64 [ %obegin, %{'begin' if self.overlapping else top.block} ], "
-            "[ %o1, %row.end ]"),
+            "  br i1 %some, label %place, label %done",
+            *self._begin_rows("begin" if self.overlapping else top.block),
             *(f"  store {start.typed}, ptr %carry{number}"
               for number, (start, _) in section.carried.items()),
             *middle.lines,
@@ -88,16 +87,70 @@ class VectorLoop:
             "  br i1 %whole, label %vec, label %left",
             *self._vector_loop(middle.block),
             *self._left_over(),
-            "row.end:",
-            "  %o1 = add i64 %o, 1",
-            "  %more.rows = icmp ult i64 %o1, %oend",
-            "  br i1 %more.rows, label %row, label %done",
+            *self._next_row(),
             "done:",
             *(["  %status = load i32, ptr %flag"] if flagged else []),
             "  ret i32 %status" if flagged else "  ret i32 0",
             "}",
         ]
         return "\n".join(lines)
+
+    @property
+    def _wraps(self) -> bool:
+        """Whether there are loops around that of the rows."""
+        return self.section.nest.rank > 2
+
+    def _begin_rows(self, block: str) -> list[str]:
+        """Each operand's address in the first row, and in each one after the rows' loop has ended.
+
+        Else the next row lies one stride on: where an operand begins is not computed anew for
+        every row, which takes as long as some vectors do.
+        """
+        body, section = Body(self.section.module, "p"), self.section
+        first = "%o.place" if self._wraps else "%obegin"
+        place = section.lay_rows(body, first, "start")
+        from_end = "row.more" if self._wraps else "row.end"
+        lines = ["place:"]
+        if self._wraps:
+            lines.append(f"  %o.place = phi i64 [ %obegin, %{block} ], [ %o1, %row.more ]")
+            body.line(f"%here = sub i64 {section.lengths[-1]}, {place}")
+            body.line("%until = add i64 %o.place, %here")
+        return [
+            *lines, *body.lines, "  br label %row", "row:",
+            f"  %o = phi i64 [ {first}, %place ], [ %o1, %{from_end} ]",
+            *(f"  %row{k} = phi ptr [ %start{k}, %place ], [ %next{k}, %{from_end} ]"
+              for k in range(len(section.operands))),
+        ]  # fmt: skip
+
+    def _next_row(self) -> list[str]:
+        """Go on with the next row, one stride on."""
+        section = self.section
+        steps = [outer[-1] if outer else "0" for outer in section.outer]
+        lines = [
+            "row.end:",
+            "  %o1 = add i64 %o, 1",
+            *(f"  %next{k} = getelementptr i8, ptr %row{k}, i64 {step}"
+              for k, step in enumerate(steps)),
+            "  %more.rows = icmp ult i64 %o1, %oend",
+            f"  br i1 %more.rows, label %{'row.more' if self._wraps else 'row'}, label %done",
+        ]  # fmt: skip
+        if self._wraps:
+            lines += [
+                "row.more:",
+                "  %beside = icmp ult i64 %o1, %until",
+                "  br i1 %beside, label %row, label %place",
+            ]
+        return lines
+
+    def _tails(self, stem: str) -> list[str]:
+        """Where left-over elements of operands begin, as `%<stem><k>`."""
+        lines = []
+        for k in self.moving:
+            lines += [
+                f"  %{stem}.past{k} = mul i64 %done.elements, {self.section.inner[k]}",
+                f"  %{stem}{k} = getelementptr i8, ptr %row{k}, i64 %{stem}.past{k}",
+            ]
+        return lines
 
     def _scratch(self, k: int) -> str:
         """The type of an operand's left-over vector."""
@@ -170,7 +223,7 @@ class VectorLoop:
         What is written has to lie apart from all that is read: before it, or after it.
         """
         lines = [
-            f"  %overlap = sub i64 {self.lanes}, %rest",
+            f"  %last.vector = sub i64 %n, {self.lanes}",
             "  %row.count = sub i64 %oend, %obegin",
             f"  %many.rows = icmp sge i64 %row.count, {_ROWS}",
             "  %some.rest = icmp ne i64 %rest, 0",
@@ -229,6 +282,7 @@ class VectorLoop:
             "label %row.end"),
             *(self._back() if self.overlapping else []),
             "tail.in:",
+            *self._tails("tail"),
         ]
         if self._masked():
             return lines + self._masked_tail(loads, stores)
@@ -249,6 +303,7 @@ class VectorLoop:
             *self._carried(),
             "  br label %vec",
             "tail.out:",
+            *self._tails("out"),
             "  br label %out",
             "out:",
             "  %w = phi i64 [ 0, %tail.out ], [ %w.next, %out ]",
@@ -272,8 +327,8 @@ class VectorLoop:
         lines = ["which:", "  br i1 %again, label %back, label %tail.in", "back:"]
         for k in self.moving:
             lines += [
-                f"  %twice{k} = mul i64 %overlap, {-self.sizes[k]}",
-                f"  %back{k} = getelementptr i8, ptr %tail{k}, i64 %twice{k}",
+                f"  %twice{k} = mul i64 %last.vector, {self.sizes[k]}",
+                f"  %back{k} = getelementptr i8, ptr %row{k}, i64 %twice{k}",
             ]
         return [*lines, "  br label %vec"]
 
@@ -329,7 +384,7 @@ class VectorLoop:
                 f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
             ]
         lines += ["  br label %tail.run", "tail.run:", *self._carried(), "  br label %vec"]
-        lines += ["tail.out:"]
+        lines += ["tail.out:", *self._tails("out")]
         for k in stores:
             memory = self.kinds[k]
             vector = vector_type(memory, lanes)
@@ -337,7 +392,7 @@ class VectorLoop:
             self.section.module.declare(symbol, "void", (vector, "ptr", "i32", f"<{lanes} x i1>"))
             lines += [
                 f"  %tv{k} = load {vector}, ptr %scratch{k}, align 64",
-                (f"  call void @{symbol}({vector} %tv{k}, ptr %tail{k}, i32 1, "
+                (f"  call void @{symbol}({vector} %tv{k}, ptr %out{k}, i32 1, "
                 f"<{lanes} x i1> %mask)"),
             ]
         return [*lines, "  br label %row.end"]
@@ -347,7 +402,7 @@ class VectorLoop:
         memory = self.kinds[k]
         array = [
             f"  %ao{k} = mul i64 {place}, {self.section.inner[k]}",
-            f"  %aa{k} = getelementptr i8, ptr %tail{k}, i64 %ao{k}",
+            f"  %aa{k} = getelementptr i8, ptr %{'tail' if into else 'out'}{k}, i64 %ao{k}",
             f"  %sa{k} = getelementptr {memory}, ptr %scratch{k}, i64 {slot}",
         ]
         source, target = (f"%aa{k}", f"%sa{k}") if into else (f"%sa{k}", f"%aa{k}")
