@@ -117,8 +117,8 @@ def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """What calls are known by that end in the plain function.
 
     A call that is taken for another one's like is NumPy's, so it need not tell all calls apart:
-    arrays are known by dtype and rank, objects by identity, long containers by their length and
-    first part.
+    arrays are known by class, dtype and rank, numbers by class, objects by identity, long
+    containers by their length and first part.
 
     Args:
         args: of the call.
@@ -130,9 +130,9 @@ def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 def _refusal_part(value: Any, depth: int = 4) -> Any:
     """The part of one argument."""
     kind = type(value)
-    if kind is np.ndarray:
-        return (value.dtype, value.ndim)
-    if kind is float or kind is int or kind is bool:
+    if issubclass(kind, np.ndarray):
+        return (id(kind), value.dtype, value.ndim)
+    if kind is float or kind is int or kind is bool or issubclass(kind, np.generic):
         return kind
     if (kind is tuple or kind is list or kind is dict) and depth:
         parts = value.values() if kind is dict else value

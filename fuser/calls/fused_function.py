@@ -638,13 +638,17 @@ class FusedFunction(_Base[P, Result]):
                 return call
             entry.check(leaves)
             if not missed:
-                self._count_trace(leaves)
+                self._count_trace(key, leaves)
             return specialised(self, entry, structure, leaves, paused)
 
-    def _count_trace(self, leaves: Sequence[Any]) -> None:
+    def _count_trace(self, key: Any, leaves: Sequence[Any]) -> None:
         """Count a trace among those of calls of one kind that were not used again.
 
         After some of them one is made where an object comes again, and now and then.
+
+        Args:
+            key: the call's, of which nothing is remembered where it is not traced.
+            leaves: its arguments.
 
         Raises:
             CannotRun: other objects, or other things by the names that the function reads, come
@@ -652,14 +656,16 @@ class FusedFunction(_Base[P, Result]):
         """
         if self.fallback == "error":
             return
-        key = _kind_of(leaves)
-        done = self._long[key] = self._long.get(key, 0) + 1
+        kind = _kind_of(leaves)
+        done = self._long[kind] = self._long.get(kind, 0) + 1
         if done <= TRACES or done & (done - 1) == 0:
             return
         again = [self._comes_again(leaf) for leaf in leaves if not _is_plain_leaf(leaf)]
         if not again or not all(again):
+            if not self._signatures[key].found:
+                del self._signatures[key]
             raise CannotRun(self._anew)
-        self._long[key] = 0
+        self._long[kind] = 0
 
     def _comes_again(self, thing: Any) -> bool:
         """Whether a call that was refused had this object; it is remembered, but not kept alive."""

@@ -210,9 +210,9 @@ define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   %order = get i8 %descr DTYPE.order
   %alike = icmp eq i32 %number, %wanted.number
   %wanted.order = get i8 %wanted DTYPE.order
-  %native = icmp ne i8 %order, 62
-  %wanted.native = icmp ne i8 %wanted.order, 62
-  %both = and i1 %native, %wanted.native
+  %big = icmp eq i8 %order, 62
+  %wanted.big = icmp eq i8 %wanted.order, 62
+  %both = icmp eq i1 %big, %wanted.big
   %equal = and i1 %alike, %both
   ret i1 %equal
 }

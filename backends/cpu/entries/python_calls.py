@@ -68,7 +68,7 @@ next:
 found:
   %left = get i64 %table TABLE.left
   %over = icmp eq i64 %left, 0
-  br i1 %over, label %none, label %pass
+  br i1 %over, label %next, label %pass
 pass:
   %less = sub i64 %left, 1
   put i64 %less %table TABLE.left

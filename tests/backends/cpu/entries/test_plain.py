@@ -120,6 +120,53 @@ def test_many_kinds_take_turns() -> None:
     assert function(X, X).shape == X.shape
 
 
+class _Marked(np.ndarray):
+    """A subclass, which NumPy computes with."""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda k: np.arange(k % 5 + 1.0).view(_Marked), lambda k: np.zeros(2, ">f8"),
+        lambda k: np.longdouble(k), lambda k: np.zeros(3, [("a", "f8"), ("b", f"V{k % 2 + 1}")]),
+        lambda k: np.arange(k % 3).astype("M8[s]"),
+    ],
+    ids=["subclass", "byte order", "longdouble", "records", "dates"],
+)  # fmt: skip
+def test_other_objects_of_a_kind_that_numpy_takes_go_there(made: Callable[[int], Any]) -> None:
+    """Each call has a new array or number: none but the first few is looked at by Python."""
+    function = fuser.fuse(lambda x: x[...], fallback="allow")
+    for k in range(8 * CALLS):
+        function(made(k))
+    assert _served(function) > 4 * CALLS
+
+
+def test_tables_that_are_alike_serve_one_after_another() -> None:
+    """One that has served its number of calls hides no other: objects are compared by type."""
+    function = fuser.fuse(lambda x: np.asarray(x) + 1, fallback="allow")
+    views = [memoryview(bytearray(4)) for _ in range(4)]
+    for _ in range(400):
+        for view in views:
+            function(view)
+    served = _served(function)
+    for _ in range(100):
+        for view in views:
+            assert function(view).tolist() == [1, 1, 1, 1]
+    assert _served(function) > served + 360
+
+
+def test_new_objects_go_there_in_the_end() -> None:
+    """Texts that come once each are traced at first; they take no room from other kinds."""
+    function = fuser.fuse(lambda x, text: x * len(text), fallback="allow")
+    for k in range(700):
+        function(X, f"text {k}")
+    assert len(function._signatures) < 100
+    served = _served(function)
+    for k in range(100):
+        assert np.array_equal(function(X, f"other {k}"), X * len(f"other {k}"))
+    assert _served(function) > served + 90
+
+
 def test_equal_slices_and_one_array_twice_are_served_natively() -> None:
     """Python compares them before a kernel runs."""
     function = fuser.fuse(lambda x, y, part: (x[part] * 2 + y[part], x is y), fallback="error")
