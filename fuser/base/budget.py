@@ -29,6 +29,7 @@ from fuser.base.errors import Unsupported
 LIMITS: Mapping[str, int] = {
     "operations": 20_000,  # traced operations on arrays, and arithmetic of their Python numbers
     "numbers": 256,  # Python numbers among the arguments: each is converted at every call
+    "values": 4_096,  # in lists, dicts and sets that a function reaches: 50 µs each
     "writes": 40,  # traced writes into parts of arrays
     "steps": 100_000,  # of planning: values looked at, pairs compared; 5 to 15 µs each
     "kernels": 128,  # planned, of all stages together
@@ -134,6 +135,7 @@ class Budget:
 _WORDS = {
     "operations": "traced operations",
     "numbers": "Python numbers among the arguments",
+    "values": "values in lists, dicts and sets that it reaches",
     "writes": "traced writes",
     "steps": "steps of planning",
     "kernels": "kernels",

@@ -112,6 +112,16 @@ def flatten(tree: Any) -> tuple[Any, list[Any]]:
     return _flatten(tree, 0, leaves, [MOST]), leaves
 
 
+def shallow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """As `flatten`, of a call's arguments with each container as one value."""
+    leaves = [*args, *kwargs.values()]
+    named = zip(kwargs, range(len(args), len(leaves)), strict=True)
+    return (
+        (tuple(map(Leaf, range(len(args)))), {name: Leaf(place) for name, place in named}),
+        leaves,
+    )
+
+
 def _flatten(value: Any, depth: int, leaves: list[Any], left: list[int]) -> Any:
     """As `flatten`, of what stands at a depth; `left`: how many more values there may be."""
     left[0] -= 1

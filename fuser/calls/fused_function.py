@@ -106,6 +106,9 @@ SIGNATURE_LIMIT = 512
 TRACES = 16
 #: Times that the steps of a program are written down anew for calls with the same shapes.
 MISSED_LIMIT = 8
+#: Values in arguments by which calls of the plain function are told apart; where there are more,
+#: lists and dicts are known by their class alone.
+MOST_COMPARED = 64
 #: Different reasons for not fusing that one function remembers.
 REASON_LIMIT = 256
 
@@ -404,16 +407,21 @@ class FusedFunction(_Base[P, Result]):
         if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
             return
         with suppress(FuserError), internal_errors(_SHORT_WAY):
-            structure, leaves = trees.flatten((args, kwargs))
+            entry, (structure, leaves) = None, trees.shallow(args, kwargs)
+            with suppress(Unsupported):  # there are more values than are looked at
+                structure, leaves = trees.flatten((args, kwargs))
+                entry = self._signatures.get(signature(structure, leaves))
             if all(map(_is_itself, leaves)):
                 reason = fell[-1] if fell else self._raising
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
-                entry = self._signatures.get(signature(structure, leaves))
                 whole = entry is not None and entry.refused == reason and not entry.found
                 whole = whole or anew
+                exact = None if whole else exact_key(tuple(leaves))
+                if len(leaves) > MOST_COMPARED:
+                    structure, leaves = trees.shallow(args, kwargs)
                 call = PlainCall(
-                    self.__wrapped__, (key, None if whole else exact_key(tuple(leaves))), leaves,
-                    tuple(kwargs), structure, counts_of(reason), told, seen, whole,
+                    self.__wrapped__, (key, exact), leaves, tuple(kwargs), structure,
+                    counts_of(reason), told, seen, whole,
                 )  # fmt: skip
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)

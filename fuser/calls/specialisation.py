@@ -85,8 +85,7 @@ class Specialisation:
         """
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
-        parts = [each.parts if type(each) is Contents else each for each in held]
-        looks = sum(LOOK_NS + PART_NS * len(each) for each in parts if type(each) in _COMPARED)
+        looks = sum(map(_look_ns, held))
         calls = [node.payload for node in self.trace.graph.nodes if node.op.is_opaque]
         reads = bool(calls) and all(call.is_inner for call in calls)
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
@@ -184,11 +183,26 @@ class Call:
 #: Nanoseconds that Python takes to look at a call of which no short way is known, those of one
 #: NumPy operation, and of an element of one.
 LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
-#: Those of a look at a list, a dict or a set that a name stands for, and of each value in it.
+#: Those of a look at a list, a dict or a set that a name leads to, and of each value in it.
 LOOK_NS, PART_NS = 300, 20
 #: Those of numbers that are read off values, and of results that are read-only views.
 READ_NS, REPEAT_NS = 500, 3000
 _COMPARED = (list, dict, set)
+
+
+def _look_ns(held: Any) -> float:
+    """Nanoseconds of a look at a copy of a list, a dict or a set, and at those in it; 0 of others.
+
+    Tuples are looked at where they lie in one of these.
+    """
+    found, waiting = 0.0, [held] if type(held) in (*_COMPARED, Contents) else []
+    while waiting:
+        each = waiting.pop()
+        parts = each.parts if type(each) is Contents else each
+        if type(parts) in (*_COMPARED, tuple):
+            found += LOOK_NS + PART_NS * len(parts)
+            waiting += parts.values() if type(parts) is dict else parts
+    return found
 
 
 def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:

@@ -36,7 +36,7 @@ from fuser.base.errors import Unsupported
 from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
-from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
+from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot, spend_on
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import is_generator, shared_generators
 
@@ -501,6 +501,7 @@ class _Collector:
             known = Threshold(value)
             self._add(NameGuard(known, name, known.get("", None), True))
         elif type(value) in CONTAINERS or is_other(value):
+            spend_on(value)
             self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
             for part in _leaves(value):
                 self.contents(part)

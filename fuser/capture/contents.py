@@ -10,6 +10,7 @@ from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from types import MappingProxyType
 from typing import Any
 
+from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import is_a, mro_of
 from fuser.base.records import record
@@ -73,6 +74,25 @@ def _wrapped(value: Any) -> Any:
             found = vars(value).get(name)
             return found if type(found) in (list, dict) else None
     return None
+
+
+def spend_on(value: Any) -> None:
+    """Draw on a first call's budget for a look at what a container holds.
+
+    Later calls look at it, too.
+
+    Raises:
+        Unsupported: there is more than is looked at.
+    """
+    waiting, seen = [value], set[int]()
+    while waiting:
+        parts = parts_of(waiting.pop())
+        budget.spend("values", len(parts) if type(parts) is not bytes else 1)
+        held = parts.values() if type(parts) is dict else parts
+        for part in held if type(parts) is not bytes else ():
+            if id(part) not in seen and (type(part) in CONTAINERS or is_other(part)):
+                seen.add(id(part))
+                waiting.append(part)
 
 
 def snapshot(value: Any, name: str) -> Any:

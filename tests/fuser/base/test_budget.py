@@ -331,6 +331,20 @@ def test_all_that_plans_a_graph_has_the_limits(
         look(graph)
 
 
+WORDS = {f"word {k}": [k] for k in range(100_000)}
+
+
+def test_long_lists_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a dict of a hundred thousand lists each look would take longer than the function."""
+    function = fuser.fuse(lambda x: x + WORDS["word 7"][0], fallback="allow")
+    assert np.array_equal(function(ones(3)), ones(3) + 7)
+    (reason,) = function.fallbacks
+    assert reason.code == "too-large"
+    assert "lists, dicts and sets" in reason.found
+    monkeypatch.setitem(WORDS, "word 7", [8])
+    assert np.array_equal(function(ones(3)), ones(3) + 8)
+
+
 def test_a_long_first_call_says_what_it_does(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -141,6 +141,18 @@ def test_other_objects_of_a_kind_that_numpy_takes_go_there(made: Callable[[int],
     assert _served(function) > 4 * CALLS
 
 
+@pytest.mark.parametrize(
+    "values", [[float(k) for k in range(300)], dict.fromkeys(range(200), X), (X, [0] * 20_000)],
+    ids=["numbers", "arrays", "more than are looked at"],
+)  # fmt: skip
+def test_long_lists_go_there_by_their_class(values: Any) -> None:
+    """What they hold is not compared: that would take longer than the function."""
+    function = fuser.fuse(lambda x, values: x * len(values), fallback="allow")
+    for _ in range(8 * CALLS):
+        assert np.array_equal(function(X, values), X * len(values))
+    assert _served(function) > 4 * CALLS
+
+
 def test_tables_that_are_alike_serve_one_after_another() -> None:
     """One that has served its number of calls hides no other: objects are compared by type."""
     function = fuser.fuse(lambda x: np.asarray(x) + 1, fallback="allow")
