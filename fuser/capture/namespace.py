@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 
 #: Python's own: another one in its place is somebody else's.
 _BUILT_IN = {name: getattr(builtins, name) for name in (*BUILTINS, *CALLED)}
+#: Those that a function finds replaced by whichever name it calls them.
+_REPLACED = {id(getattr(builtins, name)): name for name in BUILTINS}
 #: What a function says of itself.
 _SAID = ("__qualname__", "__module__", "__doc__",
          "__annotations__" if sys.version_info < (3, 14) else "__annotate__")  # fmt: skip
@@ -104,6 +106,10 @@ class Substitution:
         self.refused: set[Any] = set()  # groups of statements that are no loops over elements
         self.looked: dict[Any, Any] = {}  # what was found that loops change
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
+        self.builtins: dict[str, Any] = {
+            **BUILTINS, "id": self.identity, "getattr": self.attribute,
+            "hasattr": self.has_attribute,
+        }  # fmt: skip
 
     def end(self) -> None:
         """Let go of arrays: no code runs in this trace any more, and nothing asks what it met."""
@@ -190,6 +196,9 @@ class Substitution:
         numpy = self.reducing if _reduces(function.__code__) else self.numpy
         if _compares_identity(function.__code__):
             numpy = self.plain
+            if _compares(function.__code__, function.__globals__, _is_replaced, both=False):
+                found = "it asks whether something is a built-in function"
+                raise Unsupported("impure", function.__name__, found, "")
         key = id(function.__globals__), id(numpy)
         names = self.namespaces.get(key)
         if names is None:
@@ -244,6 +253,8 @@ class Substitution:
         """What a name stands for while tracing, in code that sees this NumPy."""
         if value is np:
             return numpy
+        if id(value) in _REPLACED:
+            return self.builtins[_REPLACED[id(value)]]
         if value is builtins:
             return types.SimpleNamespace(**{**vars(builtins), **BUILTINS})
         if value is np.errstate:
@@ -425,6 +436,11 @@ def compares_lists(function: Any, given: int) -> bool:
     return _compares_such(function, is_changeable)
 
 
+def _is_replaced(value: Any) -> bool:
+    """Whether a value is a built-in function in whose place a trace has another object."""
+    return id(value) in _REPLACED and value is not type
+
+
 def is_changeable(value: Any) -> bool:
     """Whether a value is a list or a dict."""
     return type(value) is list or type(value) is dict
@@ -581,11 +597,7 @@ class Names(dict[str, Any]):
         if (found := vars(builtins)[key]) is not _BUILT_IN.get(key, found) or is_put_in(found):
             return self._substitution.value(found, self._numpy)
         if key in BUILTINS:
-            own = {
-                "id": self._substitution.identity, "getattr": self._substitution.attribute,
-                "hasattr": self._substitution.has_attribute,
-            }  # fmt: skip
-            return own.get(key, BUILTINS[key])
+            return self._substitution.builtins[key]
         raise KeyError(key)
 
     def __setitem__(self, key: str, value: Any) -> None:

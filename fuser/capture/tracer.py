@@ -252,6 +252,9 @@ class Tracer(Tracing):
         function = plain_function(function)
         handler = function_table.handlers().get(function)
         leaves = flatten((args, kwargs))[1]
+        if _gives_scalar(args, kwargs):
+            name = f"np.{function.__name__}"
+            raise Unsupported("unsupported-argument", name, "out= beside a NumPy scalar")
         if handler is None or any(map(_is_foreign, leaves)):
             return call_function(self, function, args, kwargs)
         if function not in complex_functions.SERVED and complex_functions.has_complex(leaves):
@@ -335,6 +338,12 @@ class Tracer(Tracing):
         from fuser.tracing.sequences import has_traced, put_together
 
         return put_together(self, value, dtype) if has_traced(value) else value
+
+
+def _gives_scalar(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a NumPy scalar is reduced into `out=`: the result is a scalar beside it."""
+    scalar = bool(args) and isinstance(args[0], TracedArray) and args[0].generic
+    return scalar and kwargs.get("out") is not None
 
 
 def _is_foreign(value: Any) -> bool:

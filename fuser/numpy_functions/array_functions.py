@@ -299,6 +299,7 @@ def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False)
 def _broadcast_arrays(tracing: Tracing, *args: Any, subok: bool = False) -> Any:
     """np.broadcast_arrays."""
     arrays = [_array(tracing, a) for a in args]
+    arrays = [tracing.wrap(a.node) if a.generic else a for a in arrays]
     found = tracing.broadcast("broadcast_arrays", [a.dims for a in arrays])
     shape = tuple(map(tracing.resolve, found))
     alike = [tuple(map(tracing.resolve, a.dims)) == shape for a in arrays]

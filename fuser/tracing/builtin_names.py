@@ -6,6 +6,7 @@ attributes that arrays have not. A function that asks would go another way than 
 
 from __future__ import annotations
 
+import builtins
 import functools
 import types
 from collections.abc import Callable
@@ -168,6 +169,10 @@ BUILTINS: dict[str, Any] = {
 CALLED: dict[str, Any] = {"float": _float, "int": _int}
 
 
+#: Python's own by what a trace has put in their place.
+_PLAIN = {id(made): getattr(builtins, name) for name, made in (*BUILTINS.items(), *CALLED.items())}
+
+
 def plain_builtin(value: Any) -> Any:
     """Python's own where a trace has put another in its place."""
-    return type if type(value) is _Type else value
+    return _PLAIN.get(id(value), value)

@@ -426,10 +426,12 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         made: TracedArray = self.tracing.wrap(turned).transpose()
         return made
 
-    __copy__ = copy
+    def __copy__(self) -> TracedArray:
+        """As NumPy's: in the same order."""
+        return self.copy("K")
 
     def __deepcopy__(self, memo: Any) -> TracedArray:
-        """As NumPy's: in the same order."""
+        """Likewise."""
         return self.copy("K")
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:

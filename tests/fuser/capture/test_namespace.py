@@ -209,3 +209,28 @@ def test_other_uses_of_the_class_are_numpys() -> None:
     shape, zeros = fuser.fuse(seen, fallback="allow")(np.arange(8.0))
     assert shape == (8,)
     np.testing.assert_array_equal(zeros, np.zeros(4))
+
+
+SIZE, KIND, BOX = len, type, [len]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, other: (x + 1, len, type, [len]),
+        lambda x, other: x + 1 if SIZE is len else x - 1,
+        lambda x, other: x + 1 if other is len else x - 1,
+        lambda x, other: x + 1 if BOX[0] is len else x - 1,
+        lambda x, other: x + 1 if KIND(x) is np.ndarray else x - 1,
+        lambda x, other: x + SIZE(x),
+    ],
+)
+def test_built_in_functions_are_themselves(function: Any) -> None:
+    """As results, and where code asks which function something is."""
+    fused, x = fuser.fuse(function, fallback="allow"), np.arange(4.0)
+    for _ in range(3):
+        found, wanted = fused(x, len), function(x, len)
+        if type(wanted) is tuple:
+            assert found[1:] == wanted[1:]
+            found, wanted = found[0], wanted[0]
+        np.testing.assert_array_equal(found, wanted)

@@ -1,5 +1,6 @@
 """NumPy functions that are not ufuncs: fused, and equal to NumPy in every respect."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "reshape method": (lambda x: (x.reshape((2, -1)) + 1, (x.T * 2).reshape(-1)), (X,)),
     "flips": (lambda x: (np.flip(x) + 1, np.flipud(x), np.fliplr(x) * 2, np.flip(x, (0, 1))), (X,)),
     "broadcast_to": (lambda x: np.broadcast_to(x[0], x.shape) + x, (X,)),
+    "broadcast numbers": (lambda x, s: np.broadcast_arrays(s, 1.0, s), (X, np.float64(2))),
+    "copies": (lambda x, v: (copy.copy(x.T), copy.deepcopy(x.T)), (X, V)),
     "broadcast_arrays": (lambda x, v: [a + 1 for a in np.broadcast_arrays(x, v[:4])], (X, V)),
     "atleast": (
         lambda x, v: (np.atleast_2d(v) + 1, np.atleast_1d(v[0]) * 2, np.atleast_2d(x)),

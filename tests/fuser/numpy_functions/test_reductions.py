@@ -453,3 +453,13 @@ def test_no_axes_of_repeated_values_are_in_an_operation_s_order() -> None:
             x = np.broadcast_to(np.ones(source, kind), (3, 4, 4))
             for function in functions:
                 assert_same(lambda x, f=function: f(x, axis=()), x, fallback="allow")
+
+
+def test_a_number_reduced_into_an_array_stays_a_number() -> None:
+    """NumPy gives a scalar beside `out=`, and not the array."""
+    place = np.zeros(())
+    for number in (np.float64(2.5), np.float32(-1.0)):
+        for reduced in (np.sum, np.max, np.mean, np.any):
+            fused = fuser.fuse(lambda x, o, f=reduced: (f(x, out=o) is o, o + 0), fallback="allow")
+            wanted = reduced(number, out=place) is place
+            assert fused(number, place)[0] is wanted
