@@ -80,6 +80,5 @@ def is_generator(thing: Any) -> bool:
 
 
 def shared_generators() -> Iterable[Any]:
-    """The generator behind the functions of `numpy.random`."""
-    if "numpy.random" in sys.modules:
-        yield getattr(np.random.rand, "__self__", None)
+    """The generator behind the functions of `numpy.random`, which NumPy imports when it is named."""
+    yield getattr(np.random.rand, "__self__", None)

@@ -11,6 +11,7 @@ import pytest
 
 import fuser
 from fuser.capture.random_and_file_states import shared_generators, state_of
+from tests.children import said
 
 X = np.linspace(-1, 1, 5)
 
@@ -107,3 +108,18 @@ def test_a_closed_file_counts_as_changed() -> None:
     assert state is not None
     file.close()
     assert state.undo()
+
+
+FIRST_DRAW = """
+import sys
+import numpy as np
+import fuser
+assert "numpy.random" not in sys.modules
+draw = fuser.fuse(lambda n: np.random.rand(n), fallback="allow")
+print(len({float(draw(3)[0]) for _ in range(4)}), [reason.code for reason in draw.fallbacks])
+"""
+
+
+def test_a_function_that_has_numpy_import_its_generators_draws_at_each_call() -> None:
+    """NumPy imports `numpy.random` when it is first named, here by the trace."""
+    assert said("-c", FIRST_DRAW) == "4 ['impure']\n"
