@@ -11,6 +11,8 @@ import numpy as np
 from fuser.base.caches import memo
 from fuser.base.records import field, record
 
+#: An attribute of functions of scalar code whose loops are unrolled.
+UNROLLED = '"unrolled"'
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
 
 
@@ -197,9 +199,15 @@ class Body:
         self.line(f"br label %{label}")
         self.start(then or label)
 
-    def branch(self, condition: str, yes: str, no: str, then: str = "") -> None:
-        """End the block by a decision; begin the block where it holds, or `then`."""
-        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+    def branch(
+        self, condition: str, yes: str, no: str, then: str = "", rare: bool = False
+    ) -> None:
+        """End the block by a decision; begin the block where it holds, or `then`.
+
+        `rare`: it hardly ever holds, so that what is done then stands past everything else.
+        """
+        weights = ', !prof !{!"branch_weights", i32 1, i32 4000}' if rare else ""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}{weights}")
         self.start(then or yes)
 
     def line(self, text: str) -> None:

@@ -2,15 +2,19 @@
 
 Kernels compute an element's address from an index, and the length and the stride of the axis that
 it is of. An index beyond the axis raises the flag, upon which NumPy runs the call and raises; what
-such a lane reads here is the flag's own memory, and it writes into the eight bytes after it.
+such a lane reads here is the flag's own memory, and its vector writes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import TypeAlias
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Value, mangled, vector_type
+
+Axis: TypeAlias = tuple[Value, Value, Value]
 
 
 def gather(b: Body, dtype: str, *operands: Value) -> Value:
@@ -24,7 +28,7 @@ def gather(b: Body, dtype: str, *operands: Value) -> Value:
     """
     memory = conversion.MEMORY[dtype]
     if (found := _beside(b, dtype, operands)) is None:
-        return conversion.from_memory(b, _fetched(b, memory, _addresses(b, operands, 0)), dtype)
+        return conversion.from_memory(b, _fetched(b, memory, _addresses(b, operands)), dtype)
     (test, address), vector = found, vector_type(memory, operands[-1].lanes)
     row, apart, joined = map(b.label, ("beside", "apart", "joined"))
     b.line(f"br {test.typed}, label %{row}, label %{apart}")
@@ -32,7 +36,7 @@ def gather(b: Body, dtype: str, *operands: Value) -> Value:
     pointer = b.value(f"inttoptr {address.typed} to ptr", "ptr", 1)
     one = b.value(f"load {vector}, ptr {pointer.text}, align 1", memory, operands[-1].lanes)
     b.jump(joined, apart)
-    other = _fetched(b, memory, _addresses(b, operands, 0))
+    other = _fetched(b, memory, _addresses(b, operands))
     b.jump(joined)
     text = f"phi {vector} [ {one.text}, %{row} ], [ {other.text}, %{apart} ]"
     return conversion.from_memory(b, b.value(text, memory, one.lanes), dtype)
@@ -79,20 +83,53 @@ def scatter(
         operands: as of a gather, then what is written.
         combine: makes one of what is there and what is written; None: it takes its place.
     """
-    *places, value = operands
-    address, memory = _addresses(b, places, 8), conversion.MEMORY[dtype]
+    *numbers, address, value = operands
+    memory, lanes = conversion.MEMORY[dtype], value.lanes
+    axes = _axes(numbers)
+    back, inside, write, over = map(b.label, ("back", "inside", "write", "over"))
+    offset, beyond = _offset(b, axes)
+    b.branch(b.any(beyond).text, back, inside, rare=True)  # from the end, or beyond
+    other, beyond = _offset(b, _from_the_start(b, axes))
+    b.flagged, bad = True, b.label("bad")
+    b.branch(b.any(beyond).text, bad, write, rare=True)  # then nothing is written
+    b.line("store i32 1, ptr %flag")
+    b.jump(over, inside)
+    b.jump(write)
+    text = f"phi {offset.type} [ {other.text}, %{back} ], [ {offset.text}, %{inside} ]"
+    offset = b.value(text, "i64", lanes)
     # Addresses in two registers. Of those in one, AMD's processors expect that what the same
     # register held before was written there, and start anew (8 ns instead of 1).
-    block = b.value("ptrtoint ptr %block to i64", "i64", 1)
-    offset = b.op("sub", address, b.splat(block, address.lanes))
-    for lane in range(value.lanes):
+    base = b.same(address)
+    if base is None:
+        base = b.value("ptrtoint ptr %block to i64", "i64", 1)
+        offset = b.op("add", offset, b.op("sub", address, b.splat(base, lanes)))
+    start = b.value(f"inttoptr {base.typed} to ptr", "ptr", 1)
+    for lane in range(lanes):
         place, one = (_lane(b, each, lane) for each in (offset, value))
-        pointer = b.value(f"getelementptr i8, ptr %block, {place.typed}", "ptr", 1).text
+        pointer = b.value(f"getelementptr i8, {start.typed}, {place.typed}", "ptr", 1).text
         if combine is not None:
             raw = b.value(f"load {memory}, ptr {pointer}, align 1", memory, 1)
             one = combine(conversion.from_memory(b, raw, dtype), one)
         b.line(f"store {conversion.to_memory(b, one, dtype).typed}, ptr {pointer}, align 1")
+    b.jump(over)
     return value
+
+
+def _axes(numbers: Sequence[Value]) -> list[Axis]:
+    """Index, length and stride of each axis."""
+    return list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+
+
+def _from_the_start(b: Body, axes: Sequence[Axis]) -> list[Axis]:
+    """Axes with indices that count from their start, where they are within."""
+    return [(_counted(b, index, length), length, stride) for index, length, stride in axes]
+
+
+def _offset(b: Body, axes: Sequence[Axis]) -> tuple[Value, Value]:
+    """How far places lie from an array's first element, and whether they are beyond an axis."""
+    outside = [b.compare("icmp uge", index, length) for index, length, _ in axes]
+    steps = [b.op("mul", index, stride) for index, _, stride in axes]
+    return reduce(partial(b.op, "add"), steps), reduce(partial(b.op, "or"), outside)
 
 
 def _lane(b: Body, value: Value, lane: int) -> Value:
@@ -102,20 +139,13 @@ def _lane(b: Body, value: Value, lane: int) -> Value:
     return b.value(f"extractelement {value.typed}, i64 {lane}", value.scalar, 1)
 
 
-def _addresses(b: Body, operands: Sequence[Value], past: int) -> Value:
-    """Addresses of elements at computed places; beyond an axis, so many bytes past the flag's."""
+def _addresses(b: Body, operands: Sequence[Value]) -> Value:
+    """Addresses of elements at computed places; beyond an axis, the flag's."""
     *numbers, address = operands
-    inside: Value | None = None
-    for index, length, stride in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
-        place = _counted(b, index, length)
-        fits = b.compare("icmp ult", place, length)
-        inside = fits if inside is None else b.op("and", inside, fits)
-        address = b.op("add", address, b.op("mul", place, stride))
-    assert inside is not None
-    b.raise_flag(b.op("xor", inside, b.constant_bits("i1", inside.lanes, 1)))
+    offset, beyond = _offset(b, _from_the_start(b, _axes(numbers)))
+    b.raise_flag(beyond)
     spare = b.value("ptrtoint ptr %flag to i64", "i64", 1)
-    spare = b.op("add", spare, b.iconst(spare, past)) if past else spare
-    return b.select(inside, address, b.splat(spare, address.lanes))
+    return b.select(beyond, b.splat(spare, address.lanes), b.op("add", address, offset))
 
 
 def _fetched(b: Body, memory: str, address: Value) -> Value:

@@ -1,8 +1,9 @@
-"""Loops that write at computed places: row by row, whole vectors and then what is left of a row.
+"""Loops that write at computed places: an element after another, or whole vectors and what is left.
 
 Lanes are written one after another, so elements are written in C order, as NumPy writes them: what
 is written twice has the last value, and sums are added up in NumPy's order. One thread runs all of
-it.
+it. Vectors are for what is costly to compute: a place that is picked from a vector is known late,
+and what is read after it waits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from fuser.codegen import LoopNest
 
 def emit_scatter(module: Module, nest: LoopNest, name: str) -> None:
     """Append the function of a nest."""
+    if not any(instruction.row.heavy for instruction in nest.body):
+        emit_section(module, nest, name, lanes=1)
+        return
     lanes = emit_section(module, nest, f"{name}.wide", "internal ")
     emit_section(module, nest, f"{name}.single", "internal ", lanes=1)
     module.functions.append(

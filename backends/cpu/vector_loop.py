@@ -9,7 +9,7 @@ has a whole vector is instead the end of one more vector, whose first elements a
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Body, Module, iota, mangled, vector_type
+from fuser.backends.cpu.body import UNROLLED, Body, Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -58,13 +58,12 @@ class VectorLoop:
         top, middle, _ = self.section.bodies
         section = self.section
         flagged = any(body.flagged for body in self.section.bodies)
-        scatters = section.nest.strategy == "scatter"
-        slot = "[2 x i64]" if scatters else "i64"  # the second is written in place of bad elements
+        unrolled = f"{UNROLLED} " if section.nest.strategy == "scatter" and self.lanes == 1 else ""
         lines = [
             (f"define {section.linkage}i32 @{section.name}(ptr %block, i64 %obegin, "
-            "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
+            f"i64 %oend, i64 %ibegin, i64 %iend) {unrolled}#0 {{"),
             "entry:",
-            *([f"  %flag = alloca {slot}", "  store i32 0, ptr %flag"] if flagged else []),
+            *(["  %flag = alloca i64", "  store i32 0, ptr %flag"] if flagged else []),
             *(f"  %carry{number} = alloca {value.scalar}"
               for number, (value, _) in section.carried.items()),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),

@@ -14,6 +14,7 @@ from typing import Any
 
 from fuser.backend import CompileError
 from fuser.backends.cpu import shared_functions
+from fuser.backends.cpu.body import UNROLLED
 from fuser.backends.cpu.machine import arena, host, target
 from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
 from fuser.base import counters, disk_cache, forks
@@ -98,6 +99,8 @@ def _made_ready(module: Any, text: str, machine: Any) -> Any:
     module.data_layout = str(machine.target_data)
     if INLINED in text:
         _inline(module, machine)
+    if UNROLLED in text:
+        _unroll(module, machine)
     if text.startswith(OPTIMISED):
         _optimise(module, machine, unrolls=text.count("\n") <= UNROLLED_LINES)
     return module
@@ -123,6 +126,23 @@ def _optimise(module: Any, machine: Any, unrolls: bool) -> None:
     options.loop_unrolling = unrolls
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+
+
+def _unroll(module: Any, machine: Any) -> None:
+    """Unroll the loops of functions that want it."""
+    llvm = compiler()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_simplify_pass()
+    passes.add_loop_rotate_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_loop_unroll_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if any(UNROLLED.encode() in each for each in function.attributes):
+            passes.run(function, builder)
 
 
 def _inline(module: Any, machine: Any) -> None:

@@ -219,6 +219,28 @@ def test_bad_indices_are_numpys_to_refuse(bad: int, at: bool) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 100])
+def test_what_is_costly_is_computed_in_vectors(length: int) -> None:
+    """Then written lane by lane: from the start and the end, and nothing where one is beyond."""
+
+    def function(x: Any, i: Any, v: Any) -> Any:
+        np.add.at(x, i, np.exp(v))
+
+    fused = fuser.fuse(function, fallback="allow")
+    for low in (0, -40, -60):
+        i, v = rng.integers(low, 40, length), rng.random(length)
+        i[-1] = max(low, -41)
+        x, y = np.ones(40), np.ones(40)
+        if i.min() < -40:
+            with pytest.raises(IndexError):
+                function(y, i, v)
+            with pytest.raises(IndexError):
+                fused(x, i, v)
+        else:
+            function(y, i, v), fused(x, i, v)
+        np.testing.assert_allclose(x, y, rtol=1e-14)
+
+
 def test_read_only_arrays_are_refused_as_numpy_does() -> None:
     """Nothing is written into them."""
 
