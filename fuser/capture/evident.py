@@ -19,11 +19,12 @@ _FUNCTIONS = 64
 _STORING = frozenset(
     opcode.opmap[name]
     for name in (
-        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
-        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
+        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM",
     )
     if name in opcode.opmap
 )  # fmt: skip
+#: Likewise, where a variable may be that of a function around.
+_STORING_AROUND = frozenset(opcode.opmap[name] for name in ("STORE_DEREF", "DELETE_DEREF"))
 #: Built-in names whose values depend on their arguments alone.
 BUILTINS = frozenset(
     "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
@@ -70,7 +71,8 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
         codes = [current.__code__]
         while codes:
             code = codes.pop()
-            if not _STORING.isdisjoint(code.co_code[::2]):
+            done = {*code.co_code[::2]}
+            if done & _STORING or (code.co_freevars and done & _STORING_AROUND):
                 return False
             names.update(code.co_names)
             codes += [part for part in code.co_consts if type(part) is CodeType]

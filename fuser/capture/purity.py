@@ -222,8 +222,9 @@ def _both_traces(
         with nullcontext() if evident else _watching(function, leaves):
             first = trace()
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
-        alone = not first.graph.captured and not first.graph.has_externs and not objects
-        done = alone and evident and not any(map(_is_fresh_view, first.leaves))
+        alone = not first.graph.captured and not objects
+        sure = alone and (evident or is_evident(function, leaves, True))
+        done = sure and not any(map(_is_fresh_view, first.leaves))
         replay.again = True
         second = first if done else trace()
         if named:

@@ -10,6 +10,7 @@ import pytest
 import fuser
 from fuser.base import trees
 from fuser.base.errors import Unsupported
+from fuser.capture import purity
 from fuser.capture.purity import compare, is_evident
 from fuser.capture.tracer import trace_call
 from fuser.tracing.trace_result import Trace
@@ -106,3 +107,40 @@ def test_lists_of_the_caller_s_are_no_copies() -> None:
             assert first is (second if function is twice else known)
         kept = [] if function is argument else ["array-conversion"]
         assert [reason.code for reason in fused.fallbacks] == kept
+
+
+def _relaxed(x: Any, steps: int) -> Any:
+    """A loop, a product, and an array that holds nothing at first."""
+    weight = 0.5
+    found = np.empty_like(x)
+    for _ in range(steps):
+        found[:] = x @ x
+        x = sum(part * weight for part in (found, x)) + np.sqrt(x * x + 1)
+    return x
+
+
+def test_calls_and_loops_need_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the code shows all that they depend on; variables of inner functions are its own."""
+    traced: list[Any] = []
+    original = purity.trace_call
+    monkeypatch.setattr(
+        purity, "trace_call", lambda *args: traced.append(args) or original(*args)
+    )
+    fused = fuser.fuse(_relaxed, fallback="allow")
+    x = np.arange(9.0).reshape(3, 3) / 9
+    np.testing.assert_allclose(fused(x, 3), _relaxed(x, 3), rtol=1e-13)
+    assert len(traced) == 1
+
+
+def test_a_variable_of_a_function_around_may_change() -> None:
+    """It is stored there at each call."""
+    seen = 0
+
+    def counting(x: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        return x * seen
+
+    assert not is_evident(counting, [np.ones(3)])
+    fused = fuser.fuse(counting, fallback="allow")
+    assert [fused(np.ones(1))[0] for _ in range(4)] == [1, 2, 3, 4]
