@@ -37,8 +37,9 @@ def gather(b: Body, dtype: str, *operands: Value) -> Value:
     one = b.value(f"load {vector}, ptr {pointer.text}, align 1", memory, operands[-1].lanes)
     b.jump(joined, apart)
     other = _fetched(b, memory, _addresses(b, operands))
+    end = b.block
     b.jump(joined)
-    text = f"phi {vector} [ {one.text}, %{row} ], [ {other.text}, %{apart} ]"
+    text = f"phi {vector} [ {one.text}, %{row} ], [ {other.text}, %{end} ]"
     return conversion.from_memory(b, b.value(text, memory, one.lanes), dtype)
 
 
@@ -142,10 +143,19 @@ def _lane(b: Body, value: Value, lane: int) -> Value:
 def _addresses(b: Body, operands: Sequence[Value]) -> Value:
     """Addresses of elements at computed places; beyond an axis, the flag's."""
     *numbers, address = operands
-    offset, beyond = _offset(b, _from_the_start(b, _axes(numbers)))
+    axes = _axes(numbers)
+    back, inside, over = map(b.label, ("back", "inside", "found"))
+    offset, beyond = _offset(b, axes)
+    b.branch(b.any(beyond).text, back, inside, rare=True)
+    other, beyond = _offset(b, _from_the_start(b, axes))
     b.raise_flag(beyond)
     spare = b.value("ptrtoint ptr %flag to i64", "i64", 1)
-    return b.select(beyond, b.splat(spare, address.lanes), b.op("add", address, offset))
+    counted = b.select(beyond, b.splat(spare, address.lanes), b.op("add", address, other))
+    b.jump(over, inside)
+    plain = b.op("add", address, offset)
+    b.jump(over)
+    text = f"phi {plain.type} [ {counted.text}, %{back} ], [ {plain.text}, %{inside} ]"
+    return b.value(text, "i64", plain.lanes)
 
 
 def _fetched(b: Body, memory: str, address: Value) -> Value:
