@@ -1,7 +1,8 @@
 """An optimisation of Dask's arrays: each layer of elementwise operations is one kernel a chunk.
 
 Dask fuses neighbouring blockwise layers into one whose task is a small graph. This is where such a
-task becomes a kernel; everything before and after is Dask's own optimisation. Keys stay.
+task becomes a kernel; then come Dask's own optimisation and, for tasks that it leaves apart,
+`clusters`. Keys stay.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from fuser.base import notices
 from fuser.base.errors import Reason
-from fuser.dask.tasks import LEAST, ChunkTasks, is_repeatable
+from fuser.dask.clusters import Clusters
+from fuser.dask.tasks import LEAST, ChunkTasks, only_computes
 
 #: What is found where Dask plans its arrays as expressions.
 EXPRESSIONS = "an array of expressions (Dask's setting array.query-planning)"
@@ -39,7 +41,8 @@ def optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
     if not isinstance(dsk, HighLevelGraph):
         dsk = HighLevelGraph.from_collections(id(dsk), dsk, dependencies=())
     wanted = list(flatten(keys if isinstance(keys, (list, set)) else [keys]))
-    return plain_optimize(with_kernels(dsk, wanted), keys, **kwargs)
+    found = plain_optimize(with_kernels(dsk, wanted), keys, **kwargs)
+    return Clusters(found, set(wanted)).joined() if type(found) is dict else found
 
 
 @contextmanager
@@ -113,7 +116,7 @@ def has_reads(dsk: HighLevelGraph, name: str) -> bool:
         layer = dsk.layers.get(stack.pop())
         if not isinstance(layer, Blockwise):
             continue
-        if not is_repeatable(layer.task):
+        if not only_computes(layer.task):
             return True
         further = {each for each, indices in layer.indices if indices is not None} - seen
         seen |= further

@@ -13,15 +13,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from dask._task_spec import DataNode, GraphNode, Task, _execute_subgraph
+from dask._task_spec import (
+    DataNode,
+    GraphNode,
+    Task,
+    TaskRef,
+    _execute_subgraph,
+    _identity_cast,
+)
 from dask.base import tokenize
 
-from fuser.base import caches
+from fuser.base import caches, trees
 from fuser.calls.fused_function import FusedFunction
 from fuser.dask.kernels import REFUSALS, Kernel, note, traced_by
 
 #: Modules whose functions compute with what they are given.
 _MODULES = frozenset(("_operator", "operator", "dask.array.chunk", "dask.array.reductions"))
+#: Others of Dask's, by module and name.
+_FUNCTIONS = frozenset((("dask.array.core", "_concatenate2"),))
 #: Functions of NumPy's that write into what they are given.
 _WRITING = frozenset("copyto put place putmask fill_diagonal put_along_axis".split())
 #: A kernel of fewer operations than this gains nothing over NumPy.
@@ -38,6 +47,8 @@ def is_known(function: Any) -> bool:
         if not all(is_known(part) for part in function.keywords.values() if callable(part)):
             return False
         function = function.func
+    if type(function).__name__ == "Compose":  # of toolz
+        return all(map(is_known, (function.first, *function.funcs)))
     if isinstance(function, np.ufunc):
         return getattr(np, function.__name__, None) is function
     if isinstance(function, (FusedFunction, type)):
@@ -46,19 +57,23 @@ def is_known(function: Any) -> bool:
     if module == "numpy":
         dispatched = hasattr(function, "_implementation") and getattr(np, name, None) is function
         return dispatched and name not in _WRITING and not name.startswith(("save", "load"))
-    return module in _MODULES
+    return module in _MODULES or (module, name) in _FUNCTIONS
 
 
-def is_repeatable(task: Task) -> bool:
-    """Whether a task only computes: doing it again costs time, and nothing is read again.
+def only_computes(task: Task) -> bool:
+    """Whether what a task gives depends on its operands alone, as do those that are parts of it.
 
     Args:
         task: of a layer; may be a small graph of tasks.
     """
+    if isinstance(task.func, ChunkTasks):
+        return only_computes(task.func.task)
+    parts = [*task.args, *task.kwargs.values()]
     if task.func is _execute_subgraph:
-        parts = task.args[0].values()
-        return all(is_repeatable(node) for node in parts if isinstance(node, Task))
-    return isinstance(task.func, ChunkTasks) or is_known(task.func)
+        parts = list(task.args[0].values())
+    elif task.func is not _identity_cast and not is_known(task.func):  # lists of operands
+        return False
+    return all(only_computes(part) for part in parts if isinstance(part, Task))
 
 
 def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], Any]:
@@ -84,6 +99,16 @@ def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], An
                 passed = zip(inkeys, given, strict=True)
                 bound = {inkey: known[each.key] for inkey, each in passed}
                 known[key] = enter(inner, outkey, bound, f"{path}{key}/")
+            elif isinstance(node, Task) and isinstance(node.func, ChunkTasks):
+                bound = {}
+                for name, each in zip(node.func.names, node.args, strict=True):
+                    if isinstance(each, TaskRef):
+                        bound[name] = known[each.key]
+                    else:
+                        bound[name] = new = f"{path}{key}/{name}"
+                        found[new] = each.substitute({}, key=new)
+                task = node.func.task
+                known[key] = enter({task.key: task}, task.key, bound, f"{path}{key}/")
             else:
                 new = f"{path}{key}"
                 renamed = {each: known[each] for each in node.dependencies}
@@ -114,7 +139,7 @@ class ChunkTasks:
             node, needs = parts[key], parts[key].dependencies
             if not needs.isdisjoint(later):
                 later.add(key)
-            elif isinstance(node, Task) and is_known(node.func):
+            elif isinstance(node, Task) and only_computes(node):
                 inside.add(key)
             elif not needs.isdisjoint(inside):
                 later.add(key)
@@ -190,7 +215,16 @@ class ChunkTasks:
 @caches.memo(512)
 def _kernel(tasks: ChunkTasks) -> Kernel:
     """The kernels of tasks, shared by equal ones."""
-    return Kernel(tasks.__name__, traced_by(lambda *given: tasks.plain(*given)))
+    return Kernel(tasks.__name__, traced_by(lambda *given: _own(tasks.plain(*given))))
+
+
+def _own(values: Any) -> Any:
+    """Values without views that are read-only, such as one number repeated."""
+    structure, leaves = trees.flatten(values)
+    return trees.unflatten(structure, [
+        leaf.copy() if type(leaf) is np.ndarray and not leaf.flags.writeable else leaf
+        for leaf in leaves
+    ])  # fmt: skip
 
 
 def _in_order(parts: Mapping[Any, GraphNode]) -> list[Any]:

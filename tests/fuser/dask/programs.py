@@ -27,6 +27,21 @@ def _black_scholes(spot: Any, strike: Any, years: Any) -> Any:
     )
 
 
+def _softmax(x: Any) -> Any:
+    """Its maximum and its sum are of whole chunks where rows are not divided."""
+    weights = np.exp(x - x.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _shared(x: Any, y: Any) -> Any:
+    """No layer here is needed by one layer alone."""
+    first, second = x * 2 + 1, np.sqrt(abs(x))
+    third, fourth = first * second - 1, first / (1 + second)
+    if x.shape == y.shape:
+        third = third - (y * 3).rechunk(x.chunks)
+    return (third * fourth + third.max(axis=1, keepdims=True)) * (fourth.sum(axis=0) + 1)
+
+
 PROGRAMS = {
     "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(x + 0.044715 * x**3)) + x,
@@ -65,6 +80,11 @@ PROGRAMS = {
     "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,
     "complex": lambda x: abs(x * 1j + 2 - x),
     "fused several times": lambda x: _black_scholes(abs(x) + 1, abs(x) + 2, abs(x) + 0.5),
+    "softmax": lambda x: _softmax(x.rechunk((25, -1))),
+    "softmax over chunks": lambda x: _softmax(x),
+    "a value that several need": lambda x: _shared(np.exp(x), x.T),
+    "a mean of it": lambda x: np.exp(x) * 2 - (np.exp(x) * 2).mean(axis=0),
+    "a square matrix and its transpose": lambda x: _shared(x[:50, :50] * 2, x[:50, :50].T) * 2 - 1,
     "integers": lambda x: ((x * 100).astype("int16") * 3 + 1) // 7,
 }  # fmt: skip
 

@@ -1,6 +1,8 @@
 """Dask programs with the optimisation switched on: values, dtypes and keys are those without."""
 
+import operator
 import pickle
+import random
 from typing import Any
 
 import cloudpickle
@@ -10,12 +12,13 @@ import pytest
 dask = pytest.importorskip("dask", reason="not installed: pip install 'fuser-bench[dask]'")
 
 import dask.array as da  # noqa: E402
+from dask.callbacks import Callback  # noqa: E402
 from dask.core import flatten  # noqa: E402
 
 import fuser  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
 from tests.children import said  # noqa: E402
-from tests.fuser.dask.programs import PROGRAMS, WEIGHTS, Source, arrays  # noqa: E402
+from tests.fuser.dask.programs import PROGRAMS, VALUES, WEIGHTS, Source, arrays  # noqa: E402
 
 
 def chunk_functions(array: Any) -> list[ChunkTasks]:
@@ -56,6 +59,58 @@ def test_a_layer_is_one_kernel_a_chunk(name: str) -> None:
     after = fuser.stats()
     assert after.get("fallbacks", 0) == before.get("fallbacks", 0)
     assert after["launches"] - before.get("launches", 0) >= 9
+
+
+def tasks_of(*programs: Any) -> int:
+    """How many tasks run, but for those that hand on a result, or one of several."""
+    found = []
+    with fuser.dask.fused(), Callback(pretask=lambda key, graph, _: found.append(graph[key])):
+        dask.persist(*programs, scheduler="sync")
+    return sum(getattr(task, "func", operator.getitem) is not operator.getitem for task in found)
+
+
+def test_layers_that_dask_leaves_apart_are_one_task_for_each_block() -> None:
+    """A softmax in chunks of whole rows, a mean beside a variance, two results of the same."""
+    x = da.from_array(VALUES, chunks=(15, 50)).persist()
+    assert tasks_of(PROGRAMS["softmax over chunks"](x)) == 4
+    assert tasks_of(x.mean(axis=0), x.var(axis=0)) == 4 + 2
+    shared = np.exp(x) + 1
+    before = fuser.stats().get("launches", 0)
+    assert tasks_of(shared * 2 - x, shared / x + 1, shared.T.sum(axis=0)) == 4
+    assert fuser.stats()["launches"] - before <= 4 * 2
+    assert tasks_of(*(x * k + 1 for k in range(9))) == 9 * 4  # memory for one result at a time
+
+
+def test_a_cluster_needs_nothing_that_needs_it() -> None:
+    """A value beside its own mean: the mean needs all of its blocks."""
+    x = da.from_array(VALUES, chunks=(15, 50)).persist()
+    value = np.exp(x)
+    program = [value - value.mean(axis=0), value * value.sum(), value.T @ value]
+    wanted = dask.compute(*program, scheduler="sync")
+    with fuser.dask.fused():
+        for got, want in zip(dask.compute(*program, scheduler="sync"), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int) -> None:
+    """Values of random steps, each of which takes some that are there; several are results."""
+    chance = random.Random(seed)
+    x = arrays((chance.randint(8, 60), chance.choice((50, chance.randint(9, 50)))))
+    there = [x, x * 2]
+    steps = [
+        lambda a, b: a * b + 1, lambda a, b: np.sqrt(abs(a)) - b, lambda a, b: a - b.mean(axis=0),
+        lambda a, b: a / (1 + abs(b).max(axis=1, keepdims=True)), lambda a, b: np.tanh(a) * b,
+        lambda a, b: a + b.std(axis=1, keepdims=True), lambda a, b: da.where(a > b, a, b),
+        lambda a, b: a - b.sum(), lambda a, b: a[::-1] * 2 + b[::-1], lambda a, b: b[:1] ** 2 + a,
+    ]  # fmt: skip
+    for _ in range(8):
+        there.append(np.tanh(chance.choice(steps)(chance.choice(there), chance.choice(there))))
+    program = chance.sample(there, 3)
+    wanted = dask.compute(*program, scheduler="sync")
+    with fuser.dask.fused():
+        for got, want in zip(dask.compute(*program, scheduler="sync"), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
 
 
 def test_keys_stay_and_graphs_travel() -> None:

@@ -1,0 +1,320 @@
+"""Tasks of several layers as one task for each block: what Dask's own fusion leaves apart.
+
+Dask fuses a layer with the layer that needs it, if nothing else does. A value that two others
+need, and a reduction of an axis that is in one chunk, stay tasks of their own. Here layers of a
+graph become a cluster where each task of one goes with one task of each other: where it needs
+that task's result, or reads what that one reads. Such tasks are a lane, and a lane is one task.
+
+A layer joins a cluster if
+- its tasks go with the cluster's lanes one to one, and are all alike but for what they are given;
+- all of it only computes (`tasks.only_computes`);
+- nothing that it needs from elsewhere needs the cluster (else lanes would wait for each other).
+So nothing is computed twice, and there are as many tasks at a time as a layer has blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from operator import getitem
+from typing import Any
+
+from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
+
+from fuser.dask.tasks import ChunkTasks, only_computes
+
+#: Fewer lanes than this are left as they are: they are small, or workers would go idle.
+FEWEST = 2
+#: A lane has all of its results at once: clusters of more are left as they are.
+MOST_RESULTS = 4
+
+
+class Cluster:
+    """Layers whose tasks go together.
+
+    Attributes:
+        layers: their names, each after those that it needs.
+        lanes: of each task, by its key: the number of its lane.
+        given: of each key that a lane needs from elsewhere: the number of the only lane that needs
+            it, or None where several do.
+        keys: of each lane: its tasks, in the order of `layers`.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        """Have no layers yet.
+
+        Args:
+            lanes: how many tasks each layer has.
+        """
+        self.layers: list[str] = []
+        self.lanes: dict[Any, int] = {}
+        self.given: dict[Any, int | None] = {}
+        self.keys: list[list[Any]] = [[] for _ in range(lanes)]
+
+    def lanes_of(self, tasks: Mapping[Any, list[Any]]) -> dict[Any, int] | None:
+        """The lane of each task of a layer; None where they go with no lanes one to one.
+
+        Args:
+            tasks: of the layer: what each needs, by its key.
+        """
+        if len(tasks) != len(self.keys):
+            return None
+        found: dict[Any, int] = {}
+        for key, needs in tasks.items():
+            inside = {self.lanes[each] for each in needs if each in self.lanes}
+            beside = {lane for each in needs if (lane := self.given.get(each)) is not None}
+            lanes = inside or beside
+            if len(lanes) != 1 or not beside <= lanes:
+                return None
+            (found[key],) = lanes
+        return found if len(set(found.values())) == len(tasks) else None
+
+    def add(self, name: str, tasks: Mapping[Any, list[Any]], lanes: Mapping[Any, int]) -> None:
+        """Take a layer in.
+
+        Args:
+            name: of the layer.
+            tasks: what each needs, by its key.
+            lanes: what `lanes_of` gave.
+        """
+        self.layers.append(name)
+        for key, needs in tasks.items():
+            lane = lanes[key]
+            self.keys[lane].append(key)
+            for each in needs:
+                if each not in self.lanes and self.given.setdefault(each, lane) != lane:
+                    self.given[each] = None
+        self.lanes |= lanes
+
+
+class Clusters:
+    """A graph of tasks, and which of its layers go together."""
+
+    def __init__(self, graph: Mapping[Any, GraphNode], wanted: set[Any]) -> None:
+        """Make clusters.
+
+        Args:
+            graph: tasks by key, as Dask's own optimisation leaves them.
+            wanted: keys that have to stay.
+        """
+        self.graph, self.wanted = graph, wanted
+        self.clusters: list[Cluster] = []
+        self._of: dict[str, Cluster] = {}
+        self._layers: dict[str, dict[Any, list[Any]]] = {}
+        self._operands: dict[Any, list[Any]] = {}
+        for key, node in graph.items():
+            needs = list(map(self.behind, node.dependencies))
+            self._layers.setdefault(_layer(key), {})[key] = needs
+        self._needs = {
+            name: {_layer(each) for needs in tasks.values() for each in needs}
+            for name, tasks in self._layers.items()
+        }
+        order = _in_order(self._needs)
+        self._places = {name: place for place, name in enumerate(order)}
+        for name in self._places:
+            self._place(name)
+
+    def behind(self, key: Any) -> Any:
+        """What a key is another name of, or the key."""
+        while isinstance(node := self.graph.get(key), Alias) and node.target != key:
+            key = node.target
+        return key
+
+    def _place(self, name: str) -> None:
+        """Have a layer join a cluster, or begin one."""
+        tasks = self._layers[name]
+        if len(tasks) < FEWEST or name in self._needs[name] or not self._is_alike(tasks):
+            return
+        reads = set(next(iter(tasks.values())))
+        for cluster in reversed(self.clusters):
+            if reads.isdisjoint(cluster.lanes) and reads.isdisjoint(cluster.given):
+                continue
+            lanes = cluster.lanes_of(tasks)
+            if lanes is not None and not self._waits(name, cluster):
+                cluster.add(name, tasks, lanes)
+                self._of[name] = cluster
+                return
+        self.clusters.append(cluster := Cluster(len(tasks)))
+        self._of[name] = cluster
+        cluster.add(name, tasks, {key: lane for lane, key in enumerate(tasks)})
+
+    def _is_alike(self, tasks: Mapping[Any, list[Any]]) -> bool:
+        """Whether a layer's tasks only compute, and all do the same."""
+        first = self.graph[next(iter(tasks))]
+        if not (isinstance(first, Task) and first.dependencies and only_computes(first)):
+            return False
+        forms = set()
+        for key in tasks:
+            order: dict[Any, str] = {}
+            forms.add(_form(self.graph[key], order))
+            self._operands[key] = list(order)
+        return len(forms) == 1
+
+    def _waits(self, name: str, cluster: Cluster) -> bool:
+        """Whether something that a layer needs from elsewhere needs a cluster."""
+        first = self._places[cluster.layers[0]]
+        stack = [each for each in self._needs[name] if self._of.get(each) is not cluster]
+        seen: set[str] = set()
+        while stack:
+            each = stack.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            other = self._of.get(each)
+            if other is cluster:
+                return True
+            together = other.layers if other is not None else [each]
+            if max(self._places[layer] for layer in together) > first:
+                stack += [need for layer in together for need in self._needs[layer]]
+        return False
+
+    def joined(self) -> dict[Any, GraphNode]:
+        """The graph, with a task for each lane of the clusters of several layers."""
+        several = [cluster for cluster in self.clusters if len(cluster.layers) > 1]
+        if not several:
+            return dict(self.graph)
+        found = dict(self.graph)
+        users: dict[Any, list[Any]] = {}
+        for key, node in self.graph.items():
+            for need in () if isinstance(node, Alias) else node.dependencies:
+                users.setdefault(self.behind(need), []).append(key)
+        told = {self.behind(key) for key in self.wanted}
+        for cluster in several:
+            kept = [
+                place for place in range(len(cluster.layers)) if any(
+                    keys[place] in told
+                    or any(cluster.lanes.get(user) != lane for user in users.get(keys[place], ()))
+                    for lane, keys in enumerate(cluster.keys)
+                )
+            ]  # fmt: skip
+            if len(kept) > MOST_RESULTS:
+                continue
+            functions: dict[Any, ChunkTasks] = {}
+            for keys in cluster.keys:
+                for key in keys:
+                    del found[key]
+                found.update(self._task(keys, kept, functions))
+        return _needed(found, self.wanted)
+
+    def _task(
+        self, keys: list[Any], kept: list[int], functions: dict[Any, ChunkTasks]
+    ) -> Iterator[tuple[Any, GraphNode]]:
+        """The tasks of one lane: one that computes, and one for each result if it has several."""
+        names = {key: f"t{place}" for place, key in enumerate(keys)}
+        given: dict[Any, str] = {}
+        pattern = []
+        for key in keys:
+            for behind in map(self.behind, self._operands[key]):
+                name = names.get(behind) or given.setdefault(behind, f"g{len(given)}")
+                pattern.append(name)
+        outputs = [keys[place] for place in kept]
+        one = len(outputs) == 1
+        key = outputs[0] if one else (f"fused-{_layer(outputs[0])}", *outputs[0][1:])
+        if (function := functions.get(tuple(pattern))) is None:
+            known = names | given
+            parts: dict[Any, GraphNode] = {
+                name: self.graph[each].substitute(
+                    {need: known[self.behind(need)] for need in self.graph[each].dependencies},
+                    key=name,
+                )
+                for each, name in names.items()
+            }
+            parts["all"] = Task("all", _together, *(TaskRef(names[each]) for each in outputs))
+            result = names[outputs[0]] if one else "all"
+            if one:
+                del parts["all"]
+            refs = tuple(map(TaskRef, given.values()))
+            whole = Task("result", _execute_subgraph, parts, result, tuple(given.values()), *refs)
+            functions[tuple(pattern)] = function = ChunkTasks(whole, tuple(given.values()))
+        yield key, Task(key, function, *map(TaskRef, given))
+        if not one:
+            for place, each in enumerate(outputs):
+                yield each, Task(each, getitem, TaskRef(key), place)
+
+
+def _together(*values: Any) -> tuple[Any, ...]:
+    """Several results as one."""
+    return values
+
+
+def _layer(key: Any) -> str:
+    """The name of the layer that a key is of."""
+    return str(key[0] if type(key) is tuple else key)
+
+
+def _in_order(needs: Mapping[str, set[str]]) -> list[str]:
+    """Layers, each after the others that it needs; none where two need one another."""
+    order: dict[str, None] = {}
+    begun: set[str] = set()
+    for start in needs:
+        stack = [(start, False)]
+        while stack:
+            name, ready = stack.pop()
+            if ready:
+                order[name] = None
+            elif name not in begun:
+                begun.add(name)
+                stack.append((name, True))
+                stack += [(each, False) for each in sorted(needs[name] - {name}) if each in needs]
+            elif name not in order:
+                return []
+    return list(order)
+
+
+def _needed(graph: dict[Any, GraphNode], wanted: set[Any]) -> dict[Any, GraphNode]:
+    """The tasks that the wanted ones are computed of."""
+    found: dict[Any, GraphNode] = {}
+    stack = list(wanted)
+    while stack:
+        key = stack.pop()
+        if key not in found and key in graph:
+            found[key] = graph[key]
+            stack += graph[key].dependencies
+    return found
+
+
+def _form(part: Any, names: dict[Any, str]) -> Any:
+    """What a task does, without the keys that it needs: equal for tasks that do the same.
+
+    Args:
+        part: a task, or an argument of one.
+        names: takes the keys that it needs, in the order in which they are met.
+    """
+    if isinstance(part, (TaskRef, Alias)):
+        key = part.key if isinstance(part, TaskRef) else part.target
+        return "needs", names.setdefault(key, f"k{len(names)}")
+    if isinstance(part, Task) and part.func is _execute_subgraph:
+        parts, wanted, inside, *given = part.args
+        known = {
+            key: _form(each, names) for key, each in zip(inside, given, strict=True)
+        }  # fmt: skip
+        stack = [wanted]
+        made: list[Any] = []
+        while stack:
+            key = stack[-1]
+            node = parts.get(key)
+            if key in known or node is None:
+                known.setdefault(key, ("unknown", key))
+                stack.pop()
+                continue
+            own: dict[Any, str] = {}
+            form = _form(node, own)
+            missing = [each for each in own if each not in known]
+            if missing:
+                stack += missing
+                continue
+            made.append((form, tuple(known[each] for each in own)))
+            known[key] = ("made", len(made))
+            stack.pop()
+        return "parts", tuple(made), known[wanted]
+    if isinstance(part, Task):
+        named = tuple((key, _form(part.kwargs[key], names)) for key in sorted(part.kwargs))
+        return type(part), id(part.func), tuple(_form(each, names) for each in part.args), named
+    if isinstance(part, GraphNode):
+        return "data", id(part.value) if hasattr(part, "value") else id(part)
+    if isinstance(part, (tuple, list)):
+        return type(part), tuple(_form(each, names) for each in part)
+    if isinstance(part, slice):
+        return "slice", *(_form(each, names) for each in (part.start, part.stop, part.step))
+    if part is None or type(part) in (bool, int, str):
+        return type(part), part
+    return "object", id(part)
