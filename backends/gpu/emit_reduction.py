@@ -168,7 +168,7 @@ class Reduction(Section):
                     lines += declared
                     inside.append((k, from_memory(expression, self.operands[k].dtype), []))
         for number, instruction in enumerate(self.nest.body, self.first):
-            wanted = self.plan.levels[number] < 2 and self.plan.stages[number] == stage
+            wanted = self.plan.levels[number] < 2 and self.plan.stage_of[number] == stage
             if not wanted or (stage == 0 and not loads):
                 continue
             names = [self.name(k) for k in instruction.operands]

@@ -92,8 +92,7 @@ def long_rows(nest: LoopNest, place: int = 0) -> LongRows | None:
         return None
     if stages.states[stages.last].parts and stages.stores_of(stages.last):
         return None  # elements are stored beside the last reduction
-    steady = [k for k in range(len(nest.loads)) if stages.levels[k] == 1]
-    merged = merging(nest, steady)
+    merged = merging(nest)
     if merged is None or not merged.mergings:
         return None
     parts = Stages(merged.local, f"{place}_part")

@@ -1,8 +1,4 @@
-"""A reducing nest in passes: what each pass over the elements needs, computes and keeps.
-
-A stage ends where a reduction's result is needed; level 0 is the same for all, level 1 belongs
-to a result, level 2 to an element.
-"""
+"""A reducing nest in passes: what each pass over the elements computes, keeps and holds."""
 
 from __future__ import annotations
 
@@ -14,7 +10,8 @@ from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_CODE, IN_FLIGHT, vecto
 from fuser.backends.gpu.section import is_flagged
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
-from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS
+from fuser.traffic import stages as by_elements
 
 #: Bytes of running values that one thread holds at most: registers.
 STATE_LIMIT = 128
@@ -26,8 +23,8 @@ HELD_CODE = 4 * BODY_LIMIT
 HELD_COUNTS = (1, 2, 3, 4, 6, 8)
 
 
-class Stages:
-    """The levels and stages of a nest's values; plain facts, used for the text and the launch."""
+class Stages(by_elements.Stages):
+    """The stages with their states, and what is held; plain facts, for the text and the launch."""
 
     def __init__(self, nest: LoopNest, place: int | str = 0) -> None:
         """Classify all values.
@@ -36,49 +33,16 @@ class Stages:
             nest: of strategy "row" or "column".
             place: its number in the unit, or more, for names.
         """
-        self.nest, self.place = nest, place
+        super().__init__(nest)
+        self.place = place
         self.column = nest.strategy == "column"
-        self.first = nest.value_count - len(nest.body)
-        self.levels: dict[int, int] = {}
-        self.stages: dict[int, int] = {}
-        for k, desc in enumerate(nest.loads):
-            self.levels[k], self.stages[k] = (1 if self._is_steady(desc) else 2), 0
-        for k in range(len(nest.loads), self.first):
-            self.levels[k], self.stages[k] = 0, 0
-        for number, instruction in enumerate(nest.body, self.first):
-            stage = max((self.stages[k] for k in instruction.operands), default=0)
-            if instruction.row.reduction:
-                self.levels[number], self.stages[number] = 1, stage + 1
-            else:
-                levels = [self.levels[k] for k in instruction.operands]
-                self.levels[number], self.stages[number] = max(levels, default=0), stage
-        self.last = self._last()
         self.states = [self._state(stage) for stage in range(self.last + 1)]
-
-    def _is_steady(self, desc: TensorDesc) -> bool:
-        """Whether an operand is the same along the reduced axis."""
-        several = self.column or self.nest.reduced > 1
-        return desc.steady if several else desc.access == INVARIANT
-
-    def store_level(self, place: int) -> int:
-        """Whether a store writes every element (2) or every result (1)."""
-        return 1 if self._is_steady(self.nest.stores[place][1]) else 2
-
-    def _last(self) -> int:
-        """The last stage that passes over the elements."""
-        passes = [self.stages[number] for place, (number, _) in enumerate(self.nest.stores)
-                  if self.store_level(place) == 2]  # fmt: skip
-        for number, instruction in enumerate(self.nest.body, self.first):
-            if instruction.row.reduction:
-                passes.append(self.stages[number] - 1)
-        return max(passes, default=0)
 
     def _state(self, stage: int) -> State:
         """The reductions that one pass computes; there may be none."""
         parts = [
-            Accumulator(number, step.op, step.operand_dtype, step.operands[0])
-            for number, step in enumerate(self.nest.body, self.first)
-            if step.row.reduction and self.stages[number] == stage + 1
+            Accumulator(number, each.op, each.operand_dtype, each.operands[0])
+            for number, each in self.reduced_by(stage)
         ]
         return State(f"State{self.place}_{stage}", parts)
 
@@ -92,31 +56,9 @@ class Stages:
                 width //= 2
         return width
 
-    def stores_of(self, stage: int) -> list[int]:
-        """Places of the stores that write elements in a stage."""
-        return [place for place, (number, _) in enumerate(self.nest.stores)
-                if self.store_level(place) == 2 and self.stages[number] == stage]  # fmt: skip
-
     def is_pass(self, stage: int) -> bool:
         """Whether a stage goes over the elements at all."""
         return bool(self.states[stage].parts or self.stores_of(stage))
-
-    def needed(self, stage: int) -> list[int]:
-        """Elements' values that a stage computes or loads, in order."""
-        stack = [part.operand for part in self.states[stage].parts]
-        stack += [self.nest.stores[place][0] for place in self.stores_of(stage)]
-        found: set[int] = set()
-        while stack:
-            number = stack.pop()
-            if self.levels[number] == 2 and number not in found:
-                found.add(number)
-                if number >= self.first:
-                    stack.extend(self.nest.body[number - self.first].operands)
-        return sorted(found)
-
-    def loads_of(self, stage: int) -> list[int]:
-        """Operands whose elements a stage needs."""
-        return [number for number in self.needed(stage) if number < len(self.nest.loads)]
 
     def kept(self) -> dict[int, int]:
         """Operands that several stages need, with the first; those with the largest vectors first.

@@ -26,7 +26,7 @@ from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES, Group, kept_buffers, runs_by_rows
-from fuser.traffic.online_reductions import classify
+from fuser.traffic.stages import Stages
 
 #: (rows, bytes of operands of one) -> whether a row stays near from one run to the next
 Keeps = Callable[[int, int], bool]
@@ -67,7 +67,7 @@ def times_read(section: Section, sizes: Mapping[str, int]) -> list[int]:
     )
     if _keeps.get()(rows, row * each):
         return once
-    return list(_long_row(_bare(section, steady), tuple(sorted(steady))))
+    return list(_long_row(_bare(section, steady)))
 
 
 def _bare(section: Section, steady: set[int]) -> LoopNest:
@@ -81,48 +81,26 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
 
 
 @memo(256)
-def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
+def _long_row(nest: LoopNest) -> tuple[int, ...]:
     """Reads of each operand of a row that is longer than the cache."""
-    levels, stages = classify(nest, steady)
-    first = nest.value_count - len(nest.body)
+    stages = Stages(nest)
     reduced: dict[int, set[int]] = {}
-    for place, instruction in enumerate(nest.body):
-        if instruction.row.reduction:
-            operands = reduced.setdefault(stages[first + place] - 1, set())
-            operands.update(_loads(nest, levels, instruction.operands[0]))
+    for number, instruction in stages.reducing:
+        elements = stages.elements_of(instruction.operands[:1])
+        reduced.setdefault(stages.stage_of[number] - 1, set()).update(elements)
     stored: dict[int, set[int]] = {}
     for number, _ in nest.stores:
-        if levels[number] == 2:
-            stored.setdefault(stages[number], set()).update(_loads(nest, levels, number))
+        if stages.levels[number] == 2:
+            elements = stages.elements_of([number])
+            stored.setdefault(stages.stage_of[number], set()).update(elements)
     last = max(reduced, default=-1)
-    after = {stage for stage in stored if stage > last}
-    late = stored.keys() <= after
-    if len(reduced) > 1 and late:
+    if len(reduced) > 1 and all(stage > last for stage in stored):
         from fuser.traffic.online_reductions import merging  # most first calls need none
 
-        if merging(nest, steady) is not None:
+        if merging(nest) is not None:
             reduced = {0: set().union(*reduced.values())}
     found = [reduced.get(s, set()) | stored.get(s, set()) for s in reduced.keys() | stored.keys()]
     return tuple(max(1, sum(k in loads for loads in found)) for k in range(len(nest.loads)))
-
-
-def _loads(nest: LoopNest, levels: list[int], number: int) -> set[int]:
-    """The operands whose elements a value needs."""
-    found: set[int] = set()
-    stack, seen = [number], {number}
-    first = nest.value_count - len(nest.body)
-    while stack:
-        current = stack.pop()
-        if levels[current] < 2:
-            continue
-        if current < len(nest.loads):
-            found.add(current)
-            continue
-        for operand in nest.body[current - first].operands:
-            if operand not in seen:
-                seen.add(operand)
-                stack.append(operand)
-    return found
 
 
 def elements_of(node: Node, sizes: Mapping[str, int]) -> int:
@@ -176,7 +154,7 @@ def group_writes(
 def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
 
-    Rows longer than the cache are run through more than once: see ``rereads``.
+    Rows longer than the cache are run through more than once: see `times_read`.
     """
     read: dict[str, int] = {}
     runs = times_read(section, sizes)

@@ -12,44 +12,16 @@ summed with its own reference r in the place of e:
   up to 0 once they are rounded, their sums are kept, and the equation is exact for any r and s).
 
 `merging` finds them in any loop nest: nothing here knows what a softmax or a variance is.
-
-`classify` says how often a loop nest that reduces runs through its elements: levels and stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from fuser.base.records import changed, record
 from fuser.codegen import Instruction, LoopNest
-
-
-def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[int]]:
-    """Levels and stages of a nest's values, by number.
-
-    Args:
-        nest: its loads, leaves and body.
-        steady: loads that stay the same along the reduced loops.
-
-    Returns:
-        Levels: 0 a call, 1 a result, 2 an element. Stages: how many reductions, one after
-        another, must be done before a value can be computed.
-    """
-    first = nest.value_count - len(nest.body)
-    levels = [1 if k in steady else 2 for k in range(len(nest.loads))]
-    levels += [0] * (first - len(levels))
-    stages = [0] * first
-    for instruction in nest.body:
-        stage = max((stages[k] for k in instruction.operands), default=0)
-        if instruction.row.reduction:
-            levels.append(1)
-            stages.append(stage + 1)
-        else:
-            levels.append(max((levels[k] for k in instruction.operands), default=0))
-            stages.append(stage)
-    return levels, stages
-
+from fuser.traffic.stages import Stages
 
 FLOATS = ("float32", "float64")
 
@@ -142,23 +114,22 @@ class _Form:
         return self.affine and not self.factors[0].shifts
 
 
-def merging(nest: LoopNest, steady: Collection[int]) -> Merged | None:
+def merging(nest: LoopNest) -> Merged | None:
     """How a nest's rows can be computed from parts that are read once; None where they cannot.
 
     Args:
         nest: reduces, and stores elements only where everything is reduced.
-        steady: loads that stay the same along the reduced loops.
     """
-    return _Finder(nest, steady).find()
+    return _Finder(nest).find()
 
 
 class _Finder:
     """Takes one nest apart."""
 
-    def __init__(self, nest: LoopNest, steady: Collection[int]) -> None:
-        self.nest = nest
-        self.first = nest.value_count - len(nest.body)
-        self.levels, self.stages = classify(nest, steady)
+    def __init__(self, nest: LoopNest) -> None:
+        stages = Stages(nest)
+        self.nest, self.first = nest, stages.first
+        self.levels, self.stages = stages.levels, stages.stage_of
         self.body: list[Instruction] = []
         self.known: dict[Instruction, int] = {}
         self.copies = {k: k for k in range(self.first)}

@@ -34,7 +34,7 @@ from fuser.backends.cpu.reducing.reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages, stages_of
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
-from fuser.codegen import LoopNest
+from fuser.codegen import Instruction, LoopNest
 from fuser.traffic.online_reductions import Merged, merging
 
 Key = tuple[int, int]
@@ -48,11 +48,11 @@ ALIGNED = 16
 class AllAtOnce(Stages):
     """Stages of a part: `ALL` has the reductions of every one."""
 
-    def reductions_of(self, stage: int) -> list[Accumulator]:
+    def reduced_by(self, stage: int) -> list[tuple[int, Instruction]]:
         """The reductions of one stage, or of all."""
         if stage != ALL:
-            return super().reductions_of(stage)
-        return [a for each in self.loops for a in super(AllAtOnce, self).reductions_of(each)]
+            return super().reduced_by(stage)
+        return [one for each in self.loops for one in super(AllAtOnce, self).reduced_by(each)]
 
 
 class ColumnRoom:
@@ -106,7 +106,7 @@ def find(nest: LoopNest) -> Merged | None:
         return None
     if len(stages.loops) == len(stored):
         return None
-    found = merging(nest, stages.steady)
+    found = merging(nest)
     if found is None or any(m.exponential for m in found.mergings.values()):
         return None
     if kept_bytes(nest) + kept_bytes(found.local) > tuning.TILED_COLUMN_BYTES:

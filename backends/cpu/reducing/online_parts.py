@@ -60,7 +60,7 @@ class OnlineRowPart(RowReduction):
         super().__init__(module, nest, name, split=True)
         self.stages.kept = {}  # elements are read twice rather than written twice
         self.operands = [*of.loads, *(desc for _, desc in of.stores)]
-        found = merging(of, stages_of(of).steady)
+        found = merging(of)
         assert found is not None
         self.merged: Merged = found
         self.room = Room(of, self.merged)

@@ -39,7 +39,7 @@ def find(nest: LoopNest) -> Merged | None:
         return None
     if not stages.kept and len(stages.loops) - len(stored) < 2:
         return None
-    found = merging(nest, stages.steady)
+    found = merging(nest)
     if found is None or any(a.places for a in reductions_of(nest)):
         return None
     return found

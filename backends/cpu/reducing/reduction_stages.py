@@ -13,7 +13,7 @@ from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
-from fuser.traffic.online_reductions import classify
+from fuser.traffic import stages as by_elements
 
 
 def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
@@ -74,66 +74,30 @@ def stages_of(nest: LoopNest) -> Stages:
     return Stages(nest)
 
 
-class Stages:
-    """Levels (0 a call, 1 a result, 2 an element) and stages of a nest's values."""
+class Stages(by_elements.Stages):
+    """The stages with their accumulators, and what one leaves in memory for later ones."""
 
     def __init__(self, nest: LoopNest) -> None:
         """Classify every value."""
-        self.nest = nest
-        self.first = nest.value_count - len(nest.body)
-        self.steady = [k for k, desc in enumerate(nest.loads) if self._steady(desc)]
-        """Loads that stay the same along the reduced loops."""
-        self.levels, self._stages = classify(nest, self.steady)
-        numbered = enumerate(nest.body, self.first)
-        self._reducing = [(number, each) for number, each in numbered if each.row.reduction]
-        self.last = max(self._with_loops(), default=0)
-        self.loops = sorted(set(self._with_loops()) | {0})
+        super().__init__(nest)
+        self.loops = sorted(set(self.passes()) | {0})
         self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)
         """The number of the step, counted from 0, that makes the stores of results."""
         self.kept: dict[int, Kept] = {}
         """Costly values that one stage leaves for later ones where the last one's store goes."""
         self._find_kept()
 
-    def _steady(self, desc: TensorDesc) -> bool:
-        """Whether an operand stays the same along the reduced loops."""
-        if self.nest.strategy == "row" and self.nest.reduced == 1:
-            return desc.access == INVARIANT
-        return desc.steady
-
-    def _with_loops(self) -> list[int]:
-        """Stages whose reductions or stores need every element."""
-        found = [self._stages[number] - 1 for number, _ in self._reducing]
-        found += [
-            self._stages[number]
-            for place, (number, _) in enumerate(self.nest.stores)
-            if self.store_level(place) == 2
-        ]
-        return found
-
     def reductions_of(self, stage: int) -> list[Accumulator]:
         """The reductions that the loop of a stage computes."""
         return [
             Accumulator(number, each.op, each.operand_dtype, each.operands[0])
-            for number, each in self._reducing
-            if self._stages[number] == stage + 1
+            for number, each in self.reduced_by(stage)
         ]
-
-    def stores_of(self, stage: int) -> list[int]:
-        """Places of the stores that the loop of a stage makes."""
-        return [
-            place
-            for place, (number, _) in enumerate(self.nest.stores)
-            if self.store_level(place) == 2 and self._stages[number] == stage
-        ]
-
-    def store_level(self, place: int) -> int:
-        """Whether a store writes every element (2) or every result (1)."""
-        return 1 if self._steady(self.nest.stores[place][1]) else 2
 
     def is_plain_result(self, number: int, stage: int) -> bool:
         """Whether a value of a result's shape, no reduction, is computable after a stage."""
         op = TABLE[self.nest.body[number - self.first].op]
-        return self.levels[number] < 2 and not op.reduction and self._stages[number] == stage
+        return self.levels[number] < 2 and not op.reduction and self.stage_of[number] == stage
 
     def is_kept(self, number: int, stage: int) -> bool:
         """Whether a stage reads a value back that an earlier one left."""
@@ -143,24 +107,6 @@ class Stages:
     def left_by(self, stage: int) -> list[tuple[int, int]]:
         """Values that a stage leaves for later ones, and the places of the stores."""
         return [(n, kept.place) for n, kept in self.kept.items() if kept.made == stage]
-
-    def wanted_by(self, stage: int) -> list[int]:
-        """Values that a stage reduces or stores."""
-        reduced = [accumulator.operand for accumulator in self.reductions_of(stage)]
-        return reduced + [self.nest.stores[place][0] for place in self.stores_of(stage)]
-
-    def needed(self, stage: int) -> list[int]:
-        """Elements' values that a stage computes, loads or reads back, in order."""
-        found: set[int] = set()
-        stack = self.wanted_by(stage)
-        while stack:
-            number = stack.pop()
-            if self.levels[number] < 2 or number in found:
-                continue
-            found.add(number)
-            if number >= self.first and not self.is_kept(number, stage):
-                stack.extend(self.nest.body[number - self.first].operands)
-        return sorted(found)
 
     @property
     def cost(self) -> int:

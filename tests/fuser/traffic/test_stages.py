@@ -2,8 +2,7 @@
 
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
-from fuser.traffic.online_reductions import classify
-from tests.fuser.scheduling.stages import reducing_stages
+from fuser.traffic.stages import Stages
 
 
 def test_levels_and_stages() -> None:
@@ -18,7 +17,8 @@ def test_levels_and_stages() -> None:
         single("divide", 5, 6), single("multiply", 1, 2),
     )  # fmt: skip
     nest = LoopNest(1, loads, ("float32",), (), body, (), False, "row", 1)
-    levels, stages = classify(nest, {1})
-    assert levels == [2, 1, 0, 1, 2, 2, 1, 2, 1]
-    assert stages == [0, 0, 0, 1, 1, 1, 2, 2, 0]
-    assert reducing_stages(nest, stages) == [0, 1]
+    stages = Stages(nest)
+    assert stages.levels == [2, 1, 0, 1, 2, 2, 1, 2, 1]
+    assert stages.stage_of == [0, 0, 0, 1, 1, 1, 2, 2, 0]
+    assert [stages.needed(stage) for stage in (0, 1)] == [[0], [0, 4, 5]]
+    assert [stages.loads_of(stage) for stage in (0, 1)] == [[0], [0]]
