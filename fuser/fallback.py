@@ -92,21 +92,13 @@ def evaluate(
         found: takes the values that were computed, by id.
     """
     values: dict[int, Any] = dict(known)
-    stack = [wanted]
-    while stack:
-        node = stack[-1]
-        if id(node) in values:
-            stack.pop()
-            continue
-        missing = [arg for arg in node.args if id(arg) not in values]
-        if missing:
-            stack.extend(reversed(missing))
+    for node in walk([wanted], lambda node: id(node) in known):
+        if id(node) in known:
             continue
         budget.spend("steps")
         values[id(node)] = _value(node, values, arrays, numbers, array_module_of(arrays))
         if found is not None:
             found[id(node)] = values[id(node)]
-        stack.pop()
     return values[id(wanted)]
 
 

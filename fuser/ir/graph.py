@@ -130,8 +130,15 @@ def constant_value(node: Node) -> Any:
     return np.frombuffer(raw, node.dtype)[0]
 
 
-def walk(outputs: Iterable[Node]) -> list[Node]:
-    """All nodes that the outputs need, operands first; never recursive."""
+def walk(
+    outputs: Iterable[Node], until: Callable[[Node], bool] | None = None
+) -> list[Node]:
+    """All nodes that the outputs need, operands first; never recursive.
+
+    Args:
+        outputs: the nodes where it begins.
+        until: nodes of which it says so are among them, and what only they need is not.
+    """
     order: list[Node] = []
     done: set[int] = set()
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(list(outputs))]
@@ -139,7 +146,7 @@ def walk(outputs: Iterable[Node]) -> list[Node]:
         node, ready = stack.pop()
         if id(node) in done:
             continue
-        if ready or not node.args:
+        if ready or not node.args or (until is not None and until(node)):
             done.add(id(node))
             order.append(node)
             continue

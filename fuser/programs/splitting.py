@@ -21,6 +21,7 @@ from fuser.ir.graph import (
     constant_value,
     intern,
     make_input,
+    walk,
 )
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
@@ -448,20 +449,6 @@ def _walk_to(
     outputs: Sequence[Node], names: Mapping[int, str], taken: dict[int, Node]
 ) -> list[Node]:
     """Nodes that have to be computed for the outputs; `taken` is filled with stored ones."""
-    order: list[Node] = []
-    done: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
-            continue
-        if id(node) in names:
-            done.add(id(node))
-            taken[id(node)] = node
-        elif ready or not node.args:
-            done.add(id(node))
-            order.append(node)
-        else:
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in reversed(node.args))
-    return order
+    order = walk(outputs, lambda node: id(node) in names)
+    taken.update((id(node), node) for node in order if id(node) in names)
+    return [node for node in order if id(node) not in names]

@@ -131,7 +131,9 @@ def _rebuilt(
     tracing: Tracing, value: Node, new: dict[int, Node], length: set[str]
 ) -> Node | None:
     """The same operations on whole arrays; None where a number tells how many are selected."""
-    for node in _between(value, new):
+    for node in walk([value], lambda node: id(node) in new or node.shape == ()):
+        if id(node) in new:
+            continue
         if node.shape == ():
             if any(_tells(part, length) for part in walk([node])):
                 return None
@@ -140,21 +142,6 @@ def _rebuilt(
             operands = [new[id(arg)] for arg in node.args]
             new[id(node)] = tracing.node(node.op.name, operands, node.payload)
     return new[id(value)]
-
-
-def _between(value: Node, known: dict[int, Node]) -> list[Node]:
-    """Nodes from what is known, or is a scalar, to a value: operands first."""
-    order: list[Node] = []
-    stack, seen = [(value, False)], set(known)
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in node.args if node.shape)
-    return order
 
 
 def _tells(node: Node, length: set[str]) -> bool:
