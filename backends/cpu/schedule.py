@@ -39,6 +39,7 @@ class Schedule:
         passes: whether each stage of a reduction reads its elements, or one pass serves all.
         split: whether a reduction is computed in parts, and whether each thread that needs the
             result waits for all parts, or the thread that ends the last one does what is left.
+        vectors: native vectors of one iteration of a light nest that reduces nothing.
         store: whether results are written past the caches where they are aligned.
     """
 
@@ -52,6 +53,7 @@ class Schedule:
     accumulate: Literal["blocked", "plain", "chained", "pairwise"] = "blocked"
     passes: Literal["staged", "online"] = "staged"
     split: Literal["none", "await", "last_joins"] = "none"
+    vectors: Literal[1, 2] = 2
     store: Literal["normal", "streaming"] = "normal"
 
     def __str__(self) -> str:

@@ -43,8 +43,8 @@ def beside(desc: TensorDesc) -> TensorDesc:
     return changed(desc, access=CONTIGUOUS) if desc.picked else desc
 
 
-def lanes_of(nest: LoopNest, features: Features) -> int:
-    """How many elements the body computes at a time."""
+def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
+    """How many elements the body computes at a time: so many native vectors where it is light."""
     native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
@@ -56,7 +56,7 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     if light and nest.strategy != "scan" and any(i.row.scans for i in nest.body):
         return min(native, tuning.SCAN_BYTES // max(4, nest.itemsize))
     code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
-    return native * 2 if code <= UNROLL_LIMIT else native
+    return native * vectors if code <= UNROLL_LIMIT else native
 
 
 @record(frozen=False, slots=False)

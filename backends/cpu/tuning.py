@@ -63,6 +63,9 @@ SCAN_VECTORS, SCAN_COLUMNS = 4, 256
 SCAN_BYTES = 32
 """[bytes; cumulative_share moving_average] Of a vector whose results run along it: beside vectors
 of 64 bytes, sums of two doubles wait 3 cycles for each other and not 2."""
+NARROW_VECTORS = 8
+"""[times as many lanes; heat_3d] Of rows that take one native vector at a time where two would
+compute more elements in vain, at most."""
 STREAMED_VECTORS = 8
 """[vectors; bias_add standardise colour_conversion] Rows that are shorter are not worth aligning
 for streaming stores."""

@@ -10,7 +10,7 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.scheduling.templates import Kind, Lengths, Strides, Template
-from fuser.backends.cpu.section import beside, packs, streams
+from fuser.backends.cpu.section import beside, lanes_of, packs, streams
 from fuser.backends.cpu.vector_loop import emit_section
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -36,7 +36,8 @@ def _emit_section(
 ) -> None:
     """Append the function of a nest whose loads are not packed."""
     if schedule.store == "normal":
-        emit_section(module, nest, name, linkage)
+        lanes = lanes_of(nest, module.features, schedule.vectors)
+        emit_section(module, nest, name, linkage, lanes=lanes)
         return
     from fuser.backends.cpu.wrappers import Streaming
 
@@ -121,10 +122,16 @@ def _can_be_flattened(
     return can_be_flattened(nest, schedule.flattened, lengths, strides)
 
 
+def _has_loops(nest: LoopNest, schedule: Schedule) -> bool:
+    if schedule.store == "streaming":
+        return streams(nest) and schedule.vectors == 2
+    return schedule.vectors == 2 or (nest.rank > 1 and streams(nest) and not packs(nest))
+
+
 TEMPLATES: dict[Kind, Template] = {
     Kind("map"): Template(
-        _emit_loops, _launch_loops, lambda nest, s: s.store == "normal" or streams(nest),
-        parameters={"store": ("normal", "streaming")},
+        _emit_loops, _launch_loops, _has_loops,
+        parameters={"store": ("normal", "streaming"), "vectors": (2, 1)},
     ),
     Kind("scan"): Template(_emit_scan, _launch_scan),
     Kind("scan row"): Template(_emit_row, _launch_whole),

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu.machine import target
+from fuser.backends.cpu.scheduling import choose
+from tests.backends.cpu.chosen_schedules import answers_of
 
 LENGTHS = [1, 2, 7, 15, 16, 17, 30, 31, 32, 33, 40, 47, 63, 64, 65]
 
@@ -60,6 +63,29 @@ def test_arrays_that_share_memory(shift: int) -> None:
             function(x, x, out)
             results.append(memory)
         np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_short_rows_take_narrow_vectors_where_wide_ones_would_be_half_empty(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One native vector at a time, of many rows; long rows and whole vectors keep two."""
+    lanes = 2 * target.host_features().vector_bytes // np.dtype(dtype).itemsize
+    asked = answers_of(choose, "choose_narrow_vectors", monkeypatch)
+    chance = np.random.default_rng(0)
+    for length, narrow in [
+        (lanes // 2 + 1, True), (lanes - 1, True), (lanes, False), (lanes + 1, True),
+        (2 * lanes - 1, False), (2 * lanes + lanes // 2, True), (40 * lanes + 1, False),
+    ]:  # fmt: skip
+        fused = fuser.fuse(around)
+        u = chance.standard_normal((700, length + 2)).astype(dtype)
+        for rows in (700, 699):
+            plain, own = u.copy(), u.copy()
+            around(u[:rows], plain[:rows])
+            fused(u[:rows], own[:rows])
+            np.testing.assert_array_equal(own, plain)
+        assert [schedule is not None for schedule in asked] == [narrow] * len(asked) != []
+        asked.clear()
 
 
 def test_threads_share_rows() -> None:
