@@ -20,6 +20,7 @@ from typing import Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
 
+from fuser.dask.forms import by_identity, form
 from fuser.dask.tasks import ChunkTasks, only_computes
 
 #: Fewer lanes than this are left as they are: they are small, or workers would go idle.
@@ -145,7 +146,7 @@ class Clusters:
         forms = set()
         for key in tasks:
             order: dict[Any, str] = {}
-            forms.add(_form(self.graph[key], order))
+            forms.add(form(self.graph[key], order, by_identity))
             self._operands[key] = list(order)
         return len(forms) == 1
 
@@ -270,51 +271,3 @@ def _needed(graph: dict[Any, GraphNode], wanted: set[Any]) -> dict[Any, GraphNod
             found[key] = graph[key]
             stack += graph[key].dependencies
     return found
-
-
-def _form(part: Any, names: dict[Any, str]) -> Any:
-    """What a task does, without the keys that it needs: equal for tasks that do the same.
-
-    Args:
-        part: a task, or an argument of one.
-        names: takes the keys that it needs, in the order in which they are met.
-    """
-    if isinstance(part, (TaskRef, Alias)):
-        key = part.key if isinstance(part, TaskRef) else part.target
-        return "needs", names.setdefault(key, f"k{len(names)}")
-    if isinstance(part, Task) and part.func is _execute_subgraph:
-        parts, wanted, inside, *given = part.args
-        known = {
-            key: _form(each, names) for key, each in zip(inside, given, strict=True)
-        }  # fmt: skip
-        stack = [wanted]
-        made: list[Any] = []
-        while stack:
-            key = stack[-1]
-            node = parts.get(key)
-            if key in known or node is None:
-                known.setdefault(key, ("unknown", key))
-                stack.pop()
-                continue
-            own: dict[Any, str] = {}
-            form = _form(node, own)
-            missing = [each for each in own if each not in known]
-            if missing:
-                stack += missing
-                continue
-            made.append((form, tuple(known[each] for each in own)))
-            known[key] = ("made", len(made))
-            stack.pop()
-        return "parts", tuple(made), known[wanted]
-    if isinstance(part, Task):
-        named = tuple((key, _form(part.kwargs[key], names)) for key in sorted(part.kwargs))
-        return type(part), id(part.func), tuple(_form(each, names) for each in part.args), named
-    if isinstance(part, GraphNode):
-        return "data", id(part.value) if hasattr(part, "value") else id(part)
-    if isinstance(part, (tuple, list)):
-        return type(part), tuple(_form(each, names) for each in part)
-    if isinstance(part, slice):
-        return "slice", *(_form(each, names) for each in (part.start, part.stop, part.step))
-    if part is None or type(part) in (bool, int, str):
-        return type(part), part
-    return "object", id(part)

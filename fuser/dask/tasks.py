@@ -25,6 +25,7 @@ from dask.base import tokenize
 
 from fuser.base import caches, trees
 from fuser.calls.fused_function import FusedFunction
+from fuser.dask.forms import by_value, form, needs_of
 from fuser.dask.kernels import REFUSALS, Kernel, note, traced_by
 
 #: Modules whose functions compute with what they are given.
@@ -88,35 +89,41 @@ def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], An
     """
     found: dict[Any, GraphNode] = {}
 
-    def enter(parts: Mapping[Any, GraphNode], wanted: Any, known: dict[Any, Any], path: str) -> Any:
+    def keep(node: GraphNode, known: Mapping[Any, str]) -> str:
+        """Add a task; its key."""
+        key = f"part{len(found)}"
+        renamed = {each: known[each] for each in node.dependencies}
+        found[key] = node.substitute(renamed, key=key)
+        return key
+
+    def enter(parts: Mapping[Any, GraphNode], wanted: Any, known: dict[Any, str]) -> str:
         """Add the tasks of one; the key of its result."""
-        for key in _in_order(parts):
-            node = parts[key]
+        stack = [wanted]
+        while stack:
+            key = stack[-1]
             if key in known:  # Dask takes what is given before what is inside
+                stack.pop()
                 continue
-            if isinstance(node, Task) and node.func is _execute_subgraph:
+            node = parts[key]
+            missing = [each for each in needs_of(node) if each not in known]
+            if missing:
+                stack += reversed(missing)
+            elif isinstance(node, Task) and node.func is _execute_subgraph:
                 inner, outkey, inkeys, *given = node.args
-                passed = zip(inkeys, given, strict=True)
-                bound = {inkey: known[each.key] for inkey, each in passed}
-                known[key] = enter(inner, outkey, bound, f"{path}{key}/")
+                bound = dict(zip(inkeys, (known[each.key] for each in given), strict=True))
+                known[key] = enter(inner, outkey, bound)
             elif isinstance(node, Task) and isinstance(node.func, ChunkTasks):
-                bound = {}
-                for name, each in zip(node.func.names, node.args, strict=True):
-                    if isinstance(each, TaskRef):
-                        bound[name] = known[each.key]
-                    else:
-                        bound[name] = new = f"{path}{key}/{name}"
-                        found[new] = each.substitute({}, key=new)
+                bound = {
+                    name: known[each.key] if isinstance(each, TaskRef) else keep(each, {})
+                    for name, each in zip(node.func.names, node.args, strict=True)
+                }
                 task = node.func.task
-                known[key] = enter({task.key: task}, task.key, bound, f"{path}{key}/")
+                known[key] = enter({task.key: task}, task.key, bound)
             else:
-                new = f"{path}{key}"
-                renamed = {each: known[each] for each in node.dependencies}
-                found[new] = node.substitute(renamed, key=new)
-                known[key] = new
+                known[key] = keep(node, known)
         return known[wanted]
 
-    return found, enter({task.key: task}, task.key, {name: name for name in names}, "")
+    return found, enter({task.key: task}, task.key, {name: name for name in names})
 
 
 class ChunkTasks:
@@ -195,17 +202,26 @@ class ChunkTasks:
         nodes = [*self._before, *self._inside, *self._after]
         return str(tokenize([(node.key, node) for node in nodes], self._result, self.names))
 
+    @functools.cached_property
+    def _form(self) -> Any:
+        """What is done, without the keys that Dask gave."""
+        found: list[Any] = [self.names, self._result]
+        for node in (*self._before, *self._inside, *self._after):
+            needs: dict[Any, str] = {}
+            found.append((form(node, needs, by_value), node.key, tuple(needs)))
+        return tuple(found)
+
     def __dask_tokenize__(self) -> Any:
         """The tasks' own token."""
         return type(self).__name__, self.token
 
     def __eq__(self, other: object) -> bool:
         """Equal tasks share kernels."""
-        return isinstance(other, ChunkTasks) and other.token == self.token
+        return isinstance(other, ChunkTasks) and other._form == self._form
 
     def __hash__(self) -> int:
-        """Hash of the token."""
-        return hash(self.token)
+        """Hash of what is done."""
+        return hash(self._form)
 
     def __repr__(self) -> str:
         """The operations' names."""
@@ -225,23 +241,6 @@ def _own(values: Any) -> Any:
         leaf.copy() if type(leaf) is np.ndarray and not leaf.flags.writeable else leaf
         for leaf in leaves
     ])  # fmt: skip
-
-
-def _in_order(parts: Mapping[Any, GraphNode]) -> list[Any]:
-    """Keys of tasks, each after those that it needs; the same order in every process."""
-    order: dict[Any, None] = {}
-    stack = [(key, False) for key in sorted(parts, key=str, reverse=True)]
-    while stack:
-        key, ready = stack.pop()
-        if key in order:
-            continue
-        if ready:
-            order[key] = None
-            continue
-        stack.append((key, True))
-        needs = sorted((each for each in parts[key].dependencies if each in parts), key=str)
-        stack += [(each, False) for each in reversed(needs)]
-    return list(order)
 
 
 def _name(node: GraphNode) -> str:
