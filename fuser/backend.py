@@ -179,6 +179,8 @@ class PythonCall:
         captured: arrays that are no arguments, likewise.
         written: arrays that have to be writeable.
         apart: pairs of arrays that must not share memory.
+        device_fields: bytes from the beginning of an array in a device's memory to its `dtype`, and
+            to the vectors of its `lengths` and `strides`; None where that is not known.
     """
 
     function: Callable[..., Any]
@@ -192,6 +194,7 @@ class PythonCall:
     captured: Mapping[str, Any] = MappingProxyType({})
     written: tuple[str, ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
+    device_fields: Mapping[str, int] | None = None
     out: None = None
 
 
@@ -342,6 +345,11 @@ class Backend(ABC):
             Whether it will.
         """
         return False
+
+    @property
+    def device_fields(self) -> Mapping[str, int] | None:
+        """Where this backend's arrays keep what the dispatcher compares, see `PythonCall`."""
+        return None
 
     def choices(self, bind: Callable[[], Any]) -> list[NestChoice]:
         """The loop nests of a launch that may run by several schedules.

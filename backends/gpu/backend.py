@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backend import Backend
+from fuser.backend import Backend, PlainCall, PythonCall, ServedCall, get_backend
 from fuser.base.errors import BackendError
 from fuser.codegen import LoopNest
 from fuser.ir.ops import Op
@@ -53,6 +53,17 @@ class GpuBackend(Backend):
         if "ml_dtypes" in sys.modules:
             found.add(np.dtype(sys.modules["ml_dtypes"].bfloat16))
         return frozenset(found)
+
+    def install(self, function: Any, call: ServedCall | PythonCall | PlainCall) -> bool:
+        """Have the host's dispatcher compare the arguments of what a Python function serves."""
+        return isinstance(call, PythonCall) and get_backend("cpu").install(function, call)
+
+    @property
+    def device_fields(self) -> Mapping[str, int] | None:
+        """As CuPy lays its arrays out."""
+        from fuser.backends.gpu.array_fields import array_fields
+
+        return array_fields()
 
     def unavailable(self) -> str | None:
         """None, or that CuPy, a device or NVRTC is missing."""

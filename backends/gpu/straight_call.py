@@ -1,8 +1,8 @@
 """A known call as one Python function, for arguments of known kinds, shapes and strides.
 
-It compares the arguments with those that it was made for, allocates results, writes the kernels'
-arguments in place and calls the driver: nothing is looked up in between. What it does not know it
-leaves to the longer ways.
+It compares the arguments with those that it was made for, unless the dispatcher has done so,
+allocates results, writes the kernels' arguments in place and calls the driver: nothing is looked up
+in between. What it does not know it leaves to the longer ways.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from fuser.backends.gpu.arguments import WORD, Arguments, Prepared
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
+from fuser.base.records import record
 from fuser.runtime.aliasing import reach
 from fuser.runtime.launch import FORMATS, pack_scalars
 
@@ -27,7 +28,22 @@ if TYPE_CHECKING:
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
 
-Line = Callable[[tuple[Any, ...]], Any]
+Line = Callable[..., Any]
+
+
+@record
+class Compared:
+    """Calls whose arguments have been compared by types, dtypes, shapes and strides.
+
+    Attributes:
+        count: of arguments; the function has a parameter for each.
+        function: puts the call's result together.
+        leaves: places of the arguments that it takes behind the arrays.
+    """
+
+    count: int
+    function: Callable[..., Any]
+    leaves: Sequence[int]
 
 
 def write(
@@ -41,6 +57,7 @@ def write(
     missed: Any,
     given: Mapping[str, tuple[int, Any]],
     adopted: Mapping[int, tuple[type, Callable[[Any], Any]]],
+    compared: Compared | None = None,
 ) -> Line | None:
     """Write the function of a call's arguments; None for what it has no lines for.
 
@@ -58,6 +75,7 @@ def write(
             in this call.
         adopted: by place, of arguments that are other libraries' arrays the class, and what gives
             one like those in `arrays`.
+        compared: of calls whose arguments need no look: such a function gives the call's result.
     """
     if not wanted or any(step.flagged for step in sequence.steps):
         return None
@@ -72,7 +90,7 @@ def write(
         if place is None:
             known[name] = array  # the function reaches it by a name
         else:
-            lines.append(f"{name} = args[{place}]")
+            lines.append(f"{name} = {_argument(place, compared)}")
         if place is not None and place in adopted:
             library, take = adopted[place]
             theirs = _known(known, f"{name}_theirs", library)
@@ -81,15 +99,18 @@ def write(
             held.append(name)
         if isinstance(array, np.generic):
             kind, scalar = _known(known, f"{name}_kind", type(array)), "scalar_of"
-            lines.append(f"if type({name}) is not {kind}: return MISSED")
+            if compared is None:
+                lines.append(f"if type({name}) is not {kind}: return MISSED")
             known[scalar] = device.scalar
             made += [f"{name}_cell = {scalar}({name})", f"{name}_at = {name}_cell.data.ptr"]
-        else:
+        elif compared is None:
             lines.append(_unlike(name, array, known))
         places[name] = f"{name}_at"
     for name, (place, value) in numbers.items():
         kind = _known(known, f"{name}_kind", type(value))
-        lines += [f"{name} = args[{place}]", f"if type({name}) is not {kind}: return MISSED"]
+        lines.append(f"{name} = {_argument(place, compared)}")
+        if compared is None:
+            lines.append(f"if type({name}) is not {kind}: return MISSED")
     known |= device.calls()
     packed: list[str] = []
     for number, step in enumerate(sequence.steps):
@@ -136,8 +157,20 @@ def write(
     if held:
         known["hold"] = device.hold
         lines.append(f"hold([{', '.join(held)}], stream)")
-    lines += ["free.append(blocks)", f"return ({', '.join(wanted)},)"]
-    return define("straight_call", ["args"], lines, known)
+    lines.append("free.append(blocks)")
+    if compared is None:
+        lines.append(f"return ({', '.join(wanted)},)")
+        return define("straight_call", ["args"], lines, known)
+    known["assembled"] = compared.function
+    parts = [*wanted, *[_argument(place, compared) for place in compared.leaves]]
+    lines.append(f"return assembled({', '.join(parts)})")
+    parameters = [_argument(place, compared) for place in range(compared.count)]
+    return define("straight_call", parameters, lines, known)
+
+
+def _argument(place: int, compared: Compared | None) -> str:
+    """An argument of the call."""
+    return f"args[{place}]" if compared is None else f"argument_{place}"
 
 
 def _blocks(steps: Sequence[Step], known: dict[str, Any]) -> list[str]:

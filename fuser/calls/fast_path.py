@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser import executor
-from fuser.backend import MISSED, get_backend
+from fuser.backend import MISSED, PythonCall, get_backend
 from fuser.base import config, counters
 from fuser.base.call_keys import is_cupy
 from fuser.base.generated import define
@@ -60,6 +60,7 @@ class Prepared(config.Standing):
         self, known: Mapping[str, Any], numbers: Mapping[str, Any], captured: Mapping[str, Any],
         sequence: Any, wanted: Sequence[str], given: Mapping[str, Any],
         adopted: Mapping[int, tuple[type, Any]] | None = None,
+        compared: tuple[int, Callable[..., Any], Sequence[int]] | None = None,
     ) -> Any:  # fmt: skip
         """All of it as one function of the arguments, where the backend writes that.
 
@@ -71,6 +72,7 @@ class Prepared(config.Standing):
             wanted: names of the results.
             given: by name, an array to write into: it comes after the arguments.
             adopted: other libraries' arrays among the arguments, see `adopted_arrays.takers`.
+            compared: of calls whose arguments have been compared, how their results come about.
         """
         write = getattr(sequence, "straight", None)
         if write is None or self._guards:
@@ -80,7 +82,7 @@ class Prepared(config.Standing):
         arrays |= {name: (None, array) for name, array in captured.items()}
         values = {name: (place, numbers[name]) for name, place in self._scalars}
         targets = {name: (self._count, array) for name, array in given.items()}
-        return write(arrays, values, wanted, MISSED, targets, adopted)
+        return write(arrays, values, wanted, MISSED, targets, adopted, compared)
 
 
 class Ready(Prepared):
@@ -147,6 +149,31 @@ class Ready(Prepared):
             made._assembly = changed(assembly, function=_then(assembly.function, give))
         made.try_again = made._whole()
         return made
+
+    def native(
+        self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], structure: Any
+    ) -> PythonCall | None:
+        """What a backend needs that compares arguments natively; None: one function is not all.
+
+        Args:
+            call: one that has been served.
+            leaves: its arguments.
+            names: its keywords in their order.
+            structure: how positional arguments and keywords nest.
+        """
+        fields = get_backend(executor.device_of(call.arrays.values())).device_fields
+        made = self._assembly
+        if not self.knows_its_arguments or self._in_order or fields is None:
+            return None
+        function = self._one_function(
+            call.arrays, call.numbers, self._captured, self._sequence,
+            [f"o{k}" for k in made.results], {}, None, (len(leaves), made.function, made.leaves),
+        )  # fmt: skip
+        return PythonCall(
+            function=function, guards=call.specialisation.names, holds=self.holds,
+            counts=self._counts, leaves=leaves, names=names, structure=structure,
+            places=dict(self._arrays), captured=self._captured, device_fields=fields,
+        )  # fmt: skip
 
     def _whole(self) -> Callable[[tuple[Any, ...]], Any]:
         """`run` for any arguments, as one function."""

@@ -39,6 +39,7 @@ from fuser.base import budget, caches, config, counters, forks, notices, timelin
 from fuser.base.call_keys import (
     READY_LIMIT,
     exact_key,
+    is_cupy,
     refusal_key,
     signature,
     takes_keyword,
@@ -464,34 +465,44 @@ class FusedFunction(_Base[P, Result]):
         key = exact_key(tuple(leaves) if out is None else (*leaves, out))
         if key is None or call.specialisation.identities:
             return False
-        nested = len(args) != len(leaves)
+        spread = len(args) != len(leaves) or (bool(names) and out is None)
+        if spread:  # containers and keywords are compared natively alone
+            key = ("native", names, trees.spell(structure), key)
         if isinstance(call.specialisation.spec, Program):
             if out is not None:
                 return False
-            key = ("native", names, trees.spell(structure), key) if nested or names else key
             return self._get_program_ready(call, key, structure, leaves, names)
-        if nested or (names and out is None):
-            return False
-        from fuser.calls.fast_path import ReadyForIntegers, Ways, make_ready, make_ready_out
-
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
+        known = self._ready.get(key)
+        if spread:
+            served = out is None and any(is_cupy(type(leaf)) for leaf in leaves)
+            if not served or (known is not None and known.holds()):
+                return False
+        from fuser.calls.fast_path import ReadyForIntegers, Ways, make_ready, make_ready_out
+
         if out is not None:
             if ("out", key) not in self._ready:
                 self._ready["out", key] = make_ready_out(call, out)
             self._latest_out = self._ready["out", key]
             return True
-        made = make_ready(call)
+        made, installed = make_ready(call), False
+        if made is not None and (known is None or not known.holds()):
+            native = made.native(call, leaves, names, structure)
+            installed = native is not None and self._install(native)
+        if spread:
+            if made is not None:
+                self._ready[key] = made
+            return installed
         if type(made) is ReadyForIntegers:
-            known = self._ready.get(key)
             if type(known) is Ways:
                 known.add(made)
             else:
                 self._ready[key] = Ways(made)
         elif made is not None:
             self._ready[key] = made
-            known = made.knows_its_arguments and not call.specialisation.trace.in_order
-            self._latest = made if known else None
+            alone = made.knows_its_arguments and not call.specialisation.trace.in_order
+            self._latest = made if alone else None
         return made is not None
 
     def _get_program_ready(
@@ -522,14 +533,16 @@ class FusedFunction(_Base[P, Result]):
         self._install(made.native(leaves, names, structure))
         return True
 
-    def _install(self, call: PythonCall) -> None:
-        """Have the backend compare the arguments of such calls natively, where it does that."""
+    def _install(self, call: PythonCall) -> bool:
+        """Have the backend compare the arguments of such calls natively; whether it does."""
         if not _NATIVE:
-            return
+            return False
         if self._native is not None and self._native.stale():
             self._native.renew()
-        arrays = [leaf for leaf in call.leaves if is_a(leaf, np.ndarray)]
-        executor.planned_for(arrays).install(self, call)
+        arrays = [
+            leaf for leaf in call.leaves if is_a(leaf, np.ndarray) or is_cupy(type(leaf))
+        ]
+        return executor.planned_for(arrays).install(self, call)
 
     def _go_native(
         self,

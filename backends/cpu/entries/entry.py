@@ -12,6 +12,7 @@ The one that served last is looked at first.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,11 @@ class _Entry:
         """Share long work with the threads whose function this is; 0 changes nothing."""
         if address:
             self.api[layout.place("API", "team")] = address
+
+    def use_device(self, fields: Mapping[str, int]) -> None:
+        """Compare arrays in a device's memory, whose fields lie where these say."""
+        for name, offset in fields.items():
+            self.api[layout.place("API", f"device_{name}")] = offset
 
     def use_pool(self) -> None:
         """Take large memory from the pool, or not, as the settings say."""
@@ -224,6 +230,8 @@ class Context:
             table, keep = python_calls.python_table(call)
         except NotServed:
             return False
+        if call.device_fields is not None:
+            self._entry.use_device(call.device_fields)
         tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
         self._append(table, [table, keep, tally])
         return True

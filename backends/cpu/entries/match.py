@@ -1,7 +1,8 @@
 """The dispatcher's first half, as text: does a table serve this call?
 
 Arguments are compared on the array structs: type, dtype (by pointer, then by number and byte
-order: unpickled arrays have dtype objects of their own), rank, flags, lengths, strides. What is
+order: unpickled arrays have dtype objects of their own), rank, flags, lengths, strides. Those of
+arrays in a device's memory are compared where their library keeps them, in two C++ vectors. What is
 found on the way is kept: addresses of data (or the object, for Python numbers) in `bases`, values
 of length symbols in `symbols`; symbol 0 is the number 1.
 
@@ -202,6 +203,52 @@ no:
   ret i1 false
 }
 
+define internal i1 @vector_matches(ptr %object, i64 %offset, ptr %wanted, i64 %count) {
+entry:
+  %vector = getelementptr i8, ptr %object, i64 %offset
+  %begin = get i64 %vector 0
+  %end = get i64 %vector 8
+  %bytes = sub i64 %end, %begin
+  %wanted.bytes = shl i64 %count, 3
+  %as.many = icmp eq i64 %bytes, %wanted.bytes
+  br i1 %as.many, label %words, label %no
+words:
+  %found = inttoptr i64 %begin to ptr
+  for %k below %count else yes
+  %one = at i64 %found %k
+  %other = at i64 %wanted %k
+  %same = icmp eq i64 %one, %other
+  br i1 %same, label %k.next, label %no
+  next %k
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @device_array_matches(ptr %api, ptr %record, ptr %object) {
+entry:
+  %dtype.at = get i64 %api API.device_dtype
+  %field = getelementptr i8, ptr %object, i64 %dtype.at
+  %dtype = load i64, ptr %field
+  %expected = get i64 %record RECORD.expected
+  %alike = icmp eq i64 %dtype, %expected
+  br i1 %alike, label %lengths, label %no
+lengths:
+  %axes = get ptr %record RECORD.axes
+  %rank = get i64 %record RECORD.rank
+  %lengths.at = get i64 %api API.device_lengths
+  %as.long = call i1 @vector_matches(ptr %object, i64 %lengths.at, ptr %axes, i64 %rank)
+  br i1 %as.long, label %strides, label %no
+strides:
+  %steps = getelementptr i64, ptr %axes, i64 %rank
+  %strides.at = get i64 %api API.device_strides
+  %laid = call i1 @vector_matches(ptr %object, i64 %strides.at, ptr %steps, i64 %rank)
+  ret i1 %laid
+no:
+  ret i1 false
+}
+
 define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   %descr = inttoptr i64 %descr.at to ptr
   %wanted = inttoptr i64 %wanted.at to ptr
@@ -285,7 +332,8 @@ other:
   switch i64 %kind, label %generic [
     i64 LAYOUT.NUMBER, label %number
     i64 LAYOUT.OBJECT, label %identity
-    i64 LAYOUT.INTEGER, label %integer ]
+    i64 LAYOUT.INTEGER, label %integer
+    i64 LAYOUT.DEVICE_ARRAY, label %device ]
 number:
   set ptr %object %bases %k
   br label %k.next
@@ -293,6 +341,9 @@ integer:
   %inside = call i1 @integer_matches(ptr %api, ptr %record, ptr %object, i64 %k, ptr %bases,
                                      ptr %symbols)
   br i1 %inside, label %k.next, label %no
+device:
+  %there = call i1 @device_array_matches(ptr %api, ptr %record, ptr %object)
+  br i1 %there, label %k.next, label %no
 identity:
   %address = ptrtoint ptr %object to i64
   %same = icmp eq i64 %address, %expected

@@ -23,6 +23,7 @@ from fuser.backends.cpu.entries.composed import exact_pair
 from fuser.backends.cpu.entries.containers import native, places_of, table_of
 from fuser.backends.cpu.entries.names import NotServed, describe_names
 from fuser.backends.cpu.machine import layout
+from fuser.base.call_keys import is_cupy
 from fuser.base.protocols import is_a
 
 TEXT = """\
@@ -94,18 +95,19 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
     """
     places, keep = places_of(call), list[Any]()
     function = call.function
+    fields = call.device_fields
     guards, asked = describe_names(call.guards, keep)
     if asked:  # they are compared in Python
         function, guards = _guarded(call), []
     record_of = dict(call.places)
     records = [
-        {"slot": slot, **_record(leaf, keep)}
+        {"slot": slot, **_record(leaf, keep, fields)}
         for leaf, slot in zip(call.leaves, places.slots, strict=True)
     ]
     arrays = {name: call.leaves[place] for name, place in record_of.items()} | dict(call.captured)
     for name, array in call.captured.items():
         record_of[name] = len(records)
-        found = _record(array, keep)
+        found = _record(array, keep, fields)
         records.append({"slot": layout.CAPTURED, "object": id(array), **found})
     for name, array in arrays.items():
         if type(array) is np.ndarray:
@@ -169,12 +171,13 @@ def _guarded(call: PythonCall) -> Callable[..., Any]:
     return guarded
 
 
-def _record(leaf: Any, keep: list[Any]) -> dict[str, int]:
+def _record(leaf: Any, keep: list[Any], fields: Any) -> dict[str, int]:
     """How an argument is compared: an array by dtype and rank, a number by its type.
 
     Args:
         leaf: the argument.
         keep: what is compared with, to be kept.
+        fields: see `PythonCall`.
 
     Raises:
         NotServed: it cannot be compared.
@@ -187,6 +190,13 @@ def _record(leaf: Any, keep: list[Any]) -> dict[str, int]:
             raise NotServed
         keep.append(leaf.dtype)
         return found | {"kind": layout.ANY_ARRAY, "expected": id(leaf.dtype), "rank": leaf.ndim}
+    if is_cupy(kind):
+        if fields is None:
+            raise NotServed
+        keep.append(leaf.dtype)
+        axes = native(keep, [leaf.shape, leaf.strides])
+        return found | {"kind": layout.DEVICE_ARRAY, "expected": id(leaf.dtype),
+                        "rank": leaf.ndim, "axes": axes}
     if kind is float or kind is int or kind is bool:
         return found | {"kind": layout.NUMBER}
     if is_a(leaf, (np.ndarray, np.generic)):

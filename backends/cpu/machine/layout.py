@@ -33,7 +33,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
-        "vectorcall dict_next text none new_scalar missed",
+        "vectorcall dict_next text none new_scalar missed device_dtype device_lengths "
+        "device_strides",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list span guards guard_list conditions "
         "steps step_list ranges range_list work_factor work_place words template lines line_list "
@@ -75,9 +76,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
 #: and strides, an array of this dtype and rank, a Python number, this very object, a NumPy scalar,
-#: an integer that lengths or offsets depend on.
+#: an integer that lengths or offsets depend on, an array in a device's memory of exactly these
+#: lengths and strides.
 CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT = range(6)
-GENERIC, INTEGER = 6, 7
+GENERIC, INTEGER, DEVICE_ARRAY = 6, 7, 8
 #: Where an object is that is no argument, but captured.
 CAPTURED = -1
 #: Kinds of containers.

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.backends.gpu.laid_out import LaidOut, lay_out
+
 #: The current device's number.
 current = [0]
 #: What tests change: whether work is being captured; whether anything but launches and the pool is
@@ -88,6 +90,11 @@ def check(what: str) -> None:
         raise CUDARuntimeError(f"cudaErrorStreamCaptureUnsupported: {what}")
 
 
+def unowned(ptr: int, size: int, owner: Any, device_id: int) -> Memory:
+    """As cupy.cuda.UnownedMemory."""
+    return Memory(ptr, device_id, np.empty(0, np.uint8))
+
+
 class CUDARuntimeError(RuntimeError):
     """As cupy.cuda.runtime.CUDARuntimeError."""
 
@@ -135,7 +142,7 @@ class Flags:
         self.fnc, self.forc = host.fnc, host.forc
 
 
-class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin, LaidOut):  # type: ignore[misc] # noqa: N801
     """An array of the double: a NumPy array that nobody else sees."""
 
     __array_priority__ = 100
@@ -158,6 +165,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         holder = type("Holder", (), {"__array_interface__": interface})()
         holder.owner = memptr.owner
         self._memory = np.asarray(holder)
+
+    @property
+    def _memory(self) -> Any:
+        """Its elements, with work under way."""
+        return self._elements
+
+    @_memory.setter
+    def _memory(self, elements: Any) -> None:
+        self._elements = elements
+        lay_out(self, elements.dtype, elements.shape, elements.strides)
 
     @property
     def _host(self) -> Any:

@@ -38,6 +38,7 @@ from tests.backends.gpu.fake_arrays import (
     settle,
     state,
     under_way,
+    unowned,
     unwrap,
     wrap,
 )
@@ -423,6 +424,7 @@ def _modules() -> dict[str, ModuleType]:
         alloc=_alloc, get_current_stream=lambda device=-1: _stream[0],
         Event=Event, Stream=lambda **_: _Stream(ptr=len(_functions) + 1),
         set_allocator=lambda allocator: None,
+        UnownedMemory=unowned, MemoryPointer=lambda memory, offset: memory + offset,
         get_elapsed_time=lambda first, last: 1e3 * (last.at_s - first.at_s),
     )  # fmt: skip
     linalg = _module("cupy.linalg", **_functions_of(np.linalg))
