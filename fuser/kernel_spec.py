@@ -67,6 +67,8 @@ class KernelSpec:
         Others, such as the index in `x[k]`, only move where kernels read and write: calls with
         other numbers run the same launch.
         """
+        if not self.graph.scalar_lengths:
+            return ()
         nodes = (*self.graph.nodes, *self.plan.graph.nodes)
         used = {name for node in nodes for dim in node.shape for name in dims.symbols(dim)}
         return tuple(name for name in self.graph.scalar_lengths if name in used)

@@ -49,13 +49,14 @@ def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
     strided = any(t.picked for t in nest.loads)
-    gathers = any(i.row.gathers or i.row.scatters for i in nest.body)
+    rows = [i.row for i in nest.body]
+    gathers = any(row.gathers or row.scatters for row in rows)
     if strided or gathers or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
-    light = not any(i.row.heavy for i in nest.body)
-    if light and nest.strategy != "scan" and any(i.row.scans for i in nest.body):
+    light = not any(row.heavy for row in rows)
+    if light and nest.strategy != "scan" and any(row.scans for row in rows):
         return min(native, tuning.SCAN_BYTES // max(4, nest.itemsize))
-    code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
+    code = sum(HEAVY_CODE if row.heavy else 1 for row in rows)
     return native * vectors if code <= UNROLL_LIMIT else native
 
 

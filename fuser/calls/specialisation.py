@@ -24,7 +24,7 @@ from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Trace, Write
 if TYPE_CHECKING:
     from fuser.program_spec import Kind, Program
 
-_LONG_ENOUGH = re.compile(r"\(.*\) (?:>= \d+|!= 0)")
+_LONG_ENOUGH = r"\(.*\) (?:>= \d+|!= 0)"
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -72,7 +72,7 @@ class Specialisation:
         not, NumPy raises.
         """
         guards = self.trace.value_guards
-        enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
+        enough = all(value is True and re.fullmatch(_LONG_ENOUGH, text) for text, value in guards)
         by_object = self.by_contents or bool(self.given_back or self.identities)
         by_object = by_object or bool(self.trace.decisions)
         return by_object or bool(self.trace.hints or self.trace.in_order) or not enough

@@ -98,6 +98,8 @@ def trace_purely(
 def _calls_on_captured(trace: Trace) -> bool:
     """Whether NumPy would be called, between kernels, with nothing but captured arrays."""
     captured = {p.name for p in trace.graph.parameters if p.captured}
+    if not captured:
+        return False
     reads: dict[int, frozenset[bool]] = {}  # by `id`: whether what is read is captured
     for node in trace.graph.nodes:
         if node.op.is_input or node.op.is_scalar:

@@ -80,5 +80,5 @@ def is_generator(thing: Any) -> bool:
 
 
 def shared_generators() -> Iterable[Any]:
-    """The generator behind the functions of `numpy.random`, which NumPy imports when it is named."""
+    """The generator behind the functions of `numpy.random`, which NumPy imports when named."""
     yield getattr(np.random.rand, "__self__", None)

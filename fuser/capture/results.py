@@ -61,10 +61,13 @@ def finish(tracing: Tracing, result: Any) -> Trace:
         from fuser.tracing.selections import drop_unneeded
 
         drop_unneeded(tracing, nodes, _lengths_told(leaves, writes))
-    nodes.extend(_unused(tracing, nodes))
-    used = set(map(id, walk(nodes)))
-    nodes.extend(node for node in tracing.raising.values() if id(node) not in used)
-    nodes.extend(_telling(tracing, nodes, leaves, writes))
+    if tracing.externs:
+        nodes.extend(_unused(tracing, nodes))
+    if tracing.raising:
+        used = set(map(id, walk(nodes)))
+        nodes.extend(node for node in tracing.raising.values() if id(node) not in used)
+    if tracing.externs:
+        nodes.extend(_telling(tracing, nodes, leaves, writes))
     return canonical(tracing, structure, leaves, nodes, writes)
 
 

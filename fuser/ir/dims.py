@@ -396,7 +396,7 @@ def product(shape: tuple[Dim, ...]) -> Dim:
     """The number of elements of a shape."""
     total: Dim = 1
     for dim in shape:
-        total = total * dim
+        total = dim if type(total) is int and total == 1 else total * dim
     return total
 
 

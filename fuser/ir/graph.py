@@ -141,17 +141,17 @@ def walk(
     """
     order: list[Node] = []
     done: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(list(outputs))]
+    stack = list(outputs)[::-1]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
-            continue
-        if ready or not node.args or (until is not None and until(node)):
+        node = stack[-1]
+        if id(node) not in done and node.args and not (until is not None and until(node)):
+            if waiting := [arg for arg in node.args[::-1] if id(arg) not in done]:
+                stack += waiting
+                continue
+        stack.pop()
+        if id(node) not in done:
             done.add(id(node))
             order.append(node)
-            continue
-        stack.append((node, True))
-        stack.extend((arg, False) for arg in reversed(node.args) if id(arg) not in done)
     return order
 
 

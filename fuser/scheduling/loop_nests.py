@@ -289,23 +289,26 @@ class SectionMaker:
         Raises:
             RealiseError: a reduction on the way belongs to other loops.
         """
-        stack: list[tuple[Node, Chain]] = [(node, chain)]
+        stack: list[tuple[Node, Chain, Any]] = [(node, chain, None)]
         while stack:
-            current, views = stack[-1]
+            current, views, needed = stack.pop()
             budget.spend("steps")
             key = (id(current), views)
-            if key not in self.known and self._is_apart(current, views):
-                self.known[key] = ("leaf", 0)
             if key in self.known:
-                stack.pop()
                 continue
-            needed = self._needs(current, views)
-            missing = [need for need in needed if (id(need[0]), need[1]) not in self.known]
-            if missing:
-                stack.extend(reversed(missing))
-                continue
+            if needed is None:
+                if self._is_apart(current, views):
+                    self.known[key] = ("leaf", 0)
+                    continue
+                needed = self._needs(current, views)
+                missing = [
+                    (*need, None) for need in needed if (id(need[0]), need[1]) not in self.known
+                ]
+                if missing:
+                    stack.append((current, views, needed))
+                    stack += missing[::-1]
+                    continue
             self.known[key] = self._make(current, views, needed)
-            stack.pop()
         return self.known[(id(node), chain)]
 
     def _is_apart(self, node: Node, views: Chain) -> bool:
@@ -460,10 +463,10 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
     if node.op.scans:
         return [(node.args[0], ())]
     for arg in node.args:
-        if is_leaf(arg):
+        if arg.shape == node.shape:
+            found.append((arg, () if is_leaf(arg) else views))
+        elif is_leaf(arg):
             found.append((arg, ()))
-        elif arg.shape == node.shape:
-            found.append((arg, views))
         else:
             found.append((arg, compose((Broadcast(node.shape),), views)))
     return found

@@ -199,7 +199,7 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
             for symbol in (s for dim in node.shape for s in dims.symbols(dim)):
                 tellers.setdefault(symbol, node)
     found = list(outputs)
-    for place, output in enumerate(outputs):
+    for place, output in enumerate(outputs) if tellers else ():
         needed = walk([output]) if output.dtype.kind in "biuf" else ()
         told = set(lengths_of([node for node in needed if node.op.is_opaque]))
         for symbol in lengths_of(needed):
@@ -232,6 +232,8 @@ def _used(tracing: Tracing, leaves: Sequence[Any], nodes: Sequence[Node]) -> set
 
     Of many in a container, a function may use few.
     """
+    if not tracing.spare:
+        return set(range(len(tracing.arguments)))
     needed = walk(nodes)
     inputs = {id(node) for node in needed}
     shown = [(node.shape, node.text) for node in needed if not node.op.is_input]

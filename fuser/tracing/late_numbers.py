@@ -23,6 +23,40 @@ KINDS = {"pyint": int, "pyfloat": float, "pybool": bool}
 _EXACT = 1 << 53
 
 
+_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply"}
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    """An operator of the number, where it is read."""
+
+    def ask(self: Any, *args: Any) -> Any:
+        return getattr(read(self), name)(*map(read, args))
+
+    return ask
+
+
+def _forth(function: Callable[[Any, Any], Any]) -> Any:
+    return lambda self, other: _arithmetic(function, self, other)
+
+
+def _back(function: Callable[[Any, Any], Any]) -> Any:
+    return lambda self, other: _arithmetic(function, other, self)
+
+
+def _operators() -> dict[str, Any]:
+    """Python's operators of the number, by name."""
+    names = (
+        "truediv rtruediv floordiv rfloordiv mod rmod pow rpow lshift "
+        "rshift rlshift rrshift and rand or ror xor rxor pos abs invert lt le gt ge eq ne bool "
+        "int float index complex hash round floor ceil trunc format divmod rdivmod array_function"
+    )
+    found = {f"__{name}__": _asked(f"__{name}__") for name in names.split()}
+    for name in ("add", "sub", "mul"):
+        function = getattr(operator, name)
+        found |= {f"__{name}__": _forth(function), f"__r{name}__": _back(function)}
+    return found
+
+
 class LateNumber:
     """In the place of a Python number that a loop or a call leaves.
 
@@ -33,6 +67,7 @@ class LateNumber:
     """
 
     __slots__ = ("kind", "node", "of_call", "tracing")
+    locals().update(_operators())  # set later, each would have the class's own looked up again
 
     def __init__(self, tracing: Any, node: Node, kind: str, of_call: bool = False) -> None:
         """Keep the value without axes that holds it, and its kind."""
@@ -113,15 +148,6 @@ def refusal(number: LateNumber) -> Unsupported:
     return Unsupported("control-flow", "loop", found)
 
 
-def _asked(name: str) -> Callable[..., Any]:
-    """An operator of the number, where it is read."""
-
-    def ask(self: LateNumber, *args: Any) -> Any:
-        return getattr(read(self), name)(*map(read, args))
-
-    return ask
-
-
 def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     """A sum, a difference or a product: of Python floats it is one, and no such one raises."""
     late = one if type(one) is LateNumber else other
@@ -138,25 +164,3 @@ def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> An
             raise refusal(late)
     parts = [late.tracing.wrap(float_node(each), True) for each in (one, other)]
     return LateNumber(late.tracing, function(*parts).node, "pyfloat")
-
-
-_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply"}
-
-
-def _forth(function: Callable[[Any, Any], Any]) -> Any:
-    return lambda self, other: _arithmetic(function, self, other)
-
-
-def _back(function: Callable[[Any, Any], Any]) -> Any:
-    return lambda self, other: _arithmetic(function, other, self)
-
-
-for _name in ("add", "sub", "mul"):
-    setattr(LateNumber, f"__{_name}__", _forth(getattr(operator, _name)))
-    setattr(LateNumber, f"__r{_name}__", _back(getattr(operator, _name)))
-for _name in (
-    "truediv rtruediv floordiv rfloordiv mod rmod pow rpow lshift "
-    "rshift rlshift rrshift and rand or ror xor rxor pos abs invert lt le gt ge eq ne bool "
-    "int float index complex hash round floor ceil trunc format divmod rdivmod array_function"
-).split():
-    setattr(LateNumber, f"__{_name}__", _asked(f"__{_name}__"))

@@ -132,16 +132,6 @@ def address(table: ctypes.Array[ctypes.c_int64]) -> int:
 
 
 _FIELD = re.compile(r"\b([A-Z]+)\.(\w+)\b")
-_LOAD = re.compile(
-    r"^\s*(?P<to>%[\w.]+) = (?P<how>get|at) (?P<kind>\w+) (?P<base>%[\w.]+) (?P<at>\S+)$"
-)
-_STORE = re.compile(
-    r"^\s*(?P<how>put|set) (?P<kind>\w+) (?P<value>\S+) (?P<base>%[\w.]+) (?P<at>\S+)$"
-)
-_ROW = re.compile(r"^\s*(?P<to>%[\w.]+) = row (?P<table>[A-Z]+) (?P<base>\S+) (?P<at>\S+)$")
-_FOR = re.compile(r"^\s*for %(?P<k>\w+) below (?P<end>\S+) else (?P<after>\S+)$")
-_NEXT = re.compile(r"^\s*next %(?P<k>\w+)$")
-_LABEL = re.compile(r"^([\w.]+):$")
 #: What each short form counts its offset in.
 _UNITS = {"get": "i8", "put": "i8", "at": "i64", "set": "i64"}
 
@@ -163,30 +153,34 @@ def spell_out(text: str) -> str:
     lines: list[str] = []
     block = ""
     for number, raw in enumerate(text.splitlines()):
-        line = _FIELD.sub(_offset, raw)
-        if named := _LABEL.match(line):
-            block = named[1]
-        if found := _FOR.match(line):
-            lines += _begun(found["k"], found["end"], found["after"], block)
-            block = f"{found['k']}.body"
-        elif found := _NEXT.match(line):
-            ended = lines[-1].lstrip().startswith(("br ", "ret ")) or lines[-1].endswith(" ]")
-            lines += _ended(found["k"])[ended:]
-        elif found := _ROW.match(raw):
-            size = 8 * len(FIELDS[found["table"]])
-            lines.append(f"  %m{number} = mul i64 {found['at']}, {size}")
-            lines.append(f"  {found['to']} = getelementptr i8, ptr {found['base']}, i64 %m{number}")
-        elif found := _LOAD.match(line) or _STORE.match(line):
-            unit, address = _UNITS[found["how"]], f"%m{number}"
-            place = f"{unit}, ptr {found['base']}, i64 {found['at']}"
-            lines.append(f"  {address} = getelementptr {place}")
-            if "to" in found.groupdict():
-                lines.append(f"  {found['to']} = load {found['kind']}, ptr {address}")
-            else:
-                lines.append(f"  store {found['kind']} {found['value']}, ptr {address}")
-        else:
-            lines.append(line)
+        line = _FIELD.sub(_offset, raw) if "." in raw else raw
+        if line.endswith(":") and line[:1].strip():
+            block = line[:-1]
+        match line.split():
+            case ["for", k, "below", end, "else", after]:
+                lines += _begun(k[1:], end, after, block)
+                block = f"{k[1:]}.body"
+            case ["next", k]:
+                ended = lines[-1].lstrip().startswith(("br ", "ret ")) or lines[-1].endswith(" ]")
+                lines += _ended(k[1:])[ended:]
+            case [to, "=", "row", table, base, at]:
+                size = 8 * len(FIELDS[table])
+                lines.append(f"  %m{number} = mul i64 {at}, {size}")
+                lines.append(f"  {to} = getelementptr i8, ptr {base}, i64 %m{number}")
+            case [to, "=", "get" | "at" as how, kind, base, at]:
+                lines.append(_address(number, how, base, at))
+                lines.append(f"  {to} = load {kind}, ptr %m{number}")
+            case ["put" | "set" as how, kind, value, base, at]:
+                lines.append(_address(number, how, base, at))
+                lines.append(f"  store {kind} {value}, ptr %m{number}")
+            case _:
+                lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _address(number: int, how: str, base: str, at: str) -> str:
+    """The line that computes the address of a word."""
+    return f"  %m{number} = getelementptr {_UNITS[how]}, ptr {base}, i64 {at}"
 
 
 def _begun(k: str, end: str, after: str, block: str) -> list[str]:
