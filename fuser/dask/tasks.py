@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from dask._task_spec import (
+    Alias,
     DataNode,
     GraphNode,
     Task,
@@ -96,6 +97,12 @@ def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], An
         found[key] = node.substitute(renamed, key=key)
         return key
 
+    def handed(part: Any, known: Mapping[Any, str]) -> str:
+        """The key of an argument that is a chunk, or a constant."""
+        if isinstance(part, (TaskRef, Alias)):
+            return known[part.key if isinstance(part, TaskRef) else part.target]
+        return keep(part if isinstance(part, GraphNode) else DataNode(None, part), known)
+
     def enter(parts: Mapping[Any, GraphNode], wanted: Any, known: dict[Any, str]) -> str:
         """Add the tasks of one; the key of its result."""
         stack = [wanted]
@@ -110,13 +117,12 @@ def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], An
                 stack += reversed(missing)
             elif isinstance(node, Task) and node.func is _execute_subgraph:
                 inner, outkey, inkeys, *given = node.args
-                bound = dict(zip(inkeys, (known[each.key] for each in given), strict=True))
+                passed = zip(inkeys, given, strict=True)
+                bound = {name: handed(each, known) for name, each in passed}
                 known[key] = enter(inner, outkey, bound)
             elif isinstance(node, Task) and isinstance(node.func, ChunkTasks):
-                bound = {
-                    name: known[each.key] if isinstance(each, TaskRef) else keep(each, {})
-                    for name, each in zip(node.func.names, node.args, strict=True)
-                }
+                passed = zip(node.func.names, node.args, strict=True)
+                bound = {name: handed(each, known) for name, each in passed}
                 task = node.func.task
                 known[key] = enter({task.key: task}, task.key, bound)
             else:
