@@ -95,14 +95,14 @@ def _has_own_elements(node: Node, whole: Collection[int]) -> bool:
 #: `fuser-bench tune --constant scheduling.inlining.NAME --value V … my_module:WORKLOAD`.
 
 #: A value seen through views is computed anew for each different view, up to this many computed
-#: elements for each node of the graph; beyond it the value is stored once and read back.
-RECOMPUTE_LIMIT = 6
-#: ... but graphs below this size never hit the limit: a two-level stencil is one kernel. Up to four
-#: levels of five points are one kernel with any floor (on 3000 x 3000: 3, 7 and 15 ms). Five are
-#: one with this floor, 27 ms in 72 MB, and two with 256 and less, 21 ms in 180 MB; six take 95, 86
-#: and 62 ms in one, two and three nests on 4096 x 4096. So less memory is paid for with time here;
-#: where many threads share the memory it is the other way round.
-RECOMPUTE_FLOOR = 512
+#: elements of a graph, from its outputs backwards; beyond it what is seen through more than a few
+#: is stored once and read back. Up to four levels of five points are one kernel with any limit (on
+#: 3000 x 3000: 3, 7 and 15 ms). Five are one with this limit, 27 ms in 72 MB, and two with 256 and
+#: less, 21 ms in 180 MB; six take 95, 86 and 62 ms in one, two and three nests on 4096 x 4096. So
+#: less memory is paid for with time here; where many threads share the memory it is the other way
+#: round. With a limit that grew with the graph, 700 operations on slices took 11.5 ms and 2.9 s to
+#: compile, for 9.5 and 2.4.
+RECOMPUTE_LIMIT, FEW_VIEWS = 512, 3
 #: A value that several kernels need is stored when computing it reads more arrays than this, of as
 #: many axes as it has: storing costs one write, and one read for each kernel instead of these. A
 #: sum of three arrays that rows and columns need takes 0.24 ms computed twice and 1.0 ms stored on
@@ -307,16 +307,16 @@ def _many_views(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
     found: dict[int, str] = {}
     met: dict[int, dict[Chain, None]] = {id(node): {(): None} for node in graph.outputs}
     computed = 0
-    for seen, node in enumerate(reversed(graph.nodes), 1):
+    for node in reversed(graph.nodes):
         chains = met.pop(id(node), {(): None})
         if not node.args:
             continue
-        limit = max(RECOMPUTE_LIMIT * seen, RECOMPUTE_FLOOR)
         if id(node) in stored:
             chains = {(): None}
-        elif computes(node) and len(chains) > 1 and computed + len(chains) > limit:
-            found[id(node)] = "many-views"
-            chains = {(): None}
+        elif computes(node) and computed + len(chains) > RECOMPUTE_LIMIT:
+            if len(chains) > FEW_VIEWS:
+                found[id(node)] = "many-views"
+                chains = {(): None}
         computed += len(chains) if computes(node) else 0
         budget.spend("steps", len(chains))
         for arg, chain in _met_through(node, chains):

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.passes.rewrite import rewrite
-from fuser.scheduling.inlining import MOST_PARTS, RECOMPUTE_FLOOR, stored_values
+from fuser.scheduling.inlining import MOST_PARTS, RECOMPUTE_LIMIT, stored_values
 
 X = np.ones((6, 8))
 V = np.ones(8)
@@ -122,7 +122,7 @@ def test_views_are_limited() -> None:
     assert len(reasons) < 12
     plan = fuser.scheduling.schedule.plan(graph)
     steps = sum(len(section.steps) for group in plan.groups for section in group.sections)
-    assert steps < 2 * RECOMPUTE_FLOOR
+    assert steps < 2 * RECOMPUTE_LIMIT
 
 
 def test_nested_joins_have_a_limit() -> None:
