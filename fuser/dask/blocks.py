@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from operator import getitem
 from types import MappingProxyType
 from typing import Any
 
@@ -29,7 +28,7 @@ from fuser.dask.combining import Combine, Partial
 from fuser.dask.kernels import ChunkGraph
 from fuser.dask.labels import AxisLabels, Label, refusal
 from fuser.dask.optimization import read_once
-from fuser.dask.regions import Region, recentred
+from fuser.dask.regions import Region, Slot, recentred
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
 from fuser.ir.graph import (
@@ -224,7 +223,7 @@ class Blocks:
             for label, length in zip(self.labels.of(base), self.lengths(base), strict=True):
                 if label in around and length != lengths[labels.index(label)]:
                     return None
-        if not any(isinstance(self.there[id(base)], da.Array) for base in bases):
+        if all(isinstance(self.there[id(base)], np.ndarray) for base in bases):
             return None
         (made,) = self._kernels([node], node, local=[node], around=around)
         cut = {axis: around[label] for axis, label in enumerate(labels) if label in around}
@@ -237,6 +236,8 @@ class Blocks:
         if not self.is_there(node):
             self.there[id(node)] = self._kernels([node], node)[0]
         array = self.there[id(node)]
+        if isinstance(array, Slot):
+            array = self.there[id(node)] = array.array()
         return array if isinstance(array, da.Array) else da.from_array(array.copy(), chunks=-1)
 
     def _outputs(self) -> list[da.Array]:
@@ -283,7 +284,7 @@ class Blocks:
         told = evaluate_scalar(divisor.payload.expression, self.numbers)
         return bool(told == count)
 
-    def _reduced(self, nodes: Sequence[Node]) -> list[da.Array]:
+    def _reduced(self, nodes: Sequence[Node]) -> list[Any]:
         """Reduce chunks, join them in a tree; the whole results."""
         over, axes = nodes[0].args[0], nodes[0].payload.axes
         outputs: list[Node] = []
@@ -314,7 +315,7 @@ class Blocks:
     def _joined(
         self, chunks: da.Array, over: Node, axes: tuple[int, ...], partials: list[Partial],
         nodes: Sequence[Node],
-    ) -> list[da.Array]:  # fmt: skip
+    ) -> list[Any]:  # fmt: skip
         """Join what chunks gave, some at a time."""
         lengths = [
             self.chunks(label, length)
@@ -357,16 +358,11 @@ class Blocks:
 
     def _taken_apart(
         self, tuples: da.Array, nodes: Sequence[Node], chunks: Chunks
-    ) -> list[da.Array]:
+    ) -> list[Slot]:
         """The arrays of an array whose chunks are tuples."""
-        ind = tuple(range(len(chunks)))
         return [
-            da.blockwise(
-                getitem, ind, tuples, ind, place, None, dtype=node.dtype,
-                meta=_meta(len(chunks), node.dtype), name=f"{self._name}-{place}-"
-                + tokenize(tuples.name, place), align_arrays=False,
-                adjust_chunks=dict(zip(ind, chunks, strict=True)),
-            )
+            Slot(tuples, place, f"{self._name}-{place}-{tokenize(tuples.name, place)}", chunks,
+                 node.dtype)
             for place, node in enumerate(nodes)
         ]  # fmt: skip
 
@@ -389,8 +385,8 @@ class Blocks:
         self, nodes: Sequence[Node], over: Node, axes: tuple[int, ...] = (),
         local: Sequence[Node] = (), tuples: bool = False,
         around: Mapping[int, tuple[int, int]] = MappingProxyType({}),
-    ) -> list[da.Array]:  # fmt: skip
-        """Compute values chunk by chunk, in one pass.
+    ) -> list[Any]:  # fmt: skip
+        """Compute values chunk by chunk, in one pass: Dask arrays, or slots of one of tuples.
 
         Args:
             nodes: the values: all of one shape.
@@ -421,7 +417,7 @@ class Blocks:
         ind = tuple(map(region.index, range(len(labels))))
         one = len(nodes) == 1
         dtype = nodes[0].dtype if one else np.dtype(object)
-        function = ChunkGraph(graph.text, self._name)
+        function = ChunkGraph(graph.text, self._name, region.places)
         count = math.prod(map(len, chunks))
         pairs[::2] = [read_once(array, count) for array in pairs[::2]]
         tree = ", whose results a tree joins" if axes else ""

@@ -131,19 +131,24 @@ class Kernel:
 class ChunkGraph:
     """A graph as a function of chunks; it gives one array, or a tuple of several."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, places: Sequence[int | None] = ()) -> None:
         """Keep the text; kernels are made by the first call in a process.
 
         Args:
             text: of the graph.
             name: what Dask shows for its tasks.
+            places: of each chunk that is given in a tuple: its place there, else None.
         """
         self.text = text
         self.__name__ = name
+        self.places = tuple(places) if set(places) - {None} else ()
 
     def __call__(self, *chunks: Any) -> Any:
         """Run it on chunks; where no kernel can, operation by operation."""
         chunks = tuple(map(_only, chunks))
+        if self.places:
+            pairs = zip(chunks, self.places, strict=True)
+            chunks = tuple(each if place is None else each[place] for each, place in pairs)
         kernel = _graph_kernel(self.text)
         try:
             return kernel(*chunks)
@@ -152,11 +157,11 @@ class ChunkGraph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its text."""
-        return type(self), (self.text, self.__name__)
+        return type(self), (self.text, self.__name__, self.places)
 
     def __dask_tokenize__(self) -> Any:
-        """The text."""
-        return type(self).__name__, self.text
+        """The text, and which chunks are in tuples."""
+        return type(self).__name__, self.text, self.places
 
     def __repr__(self) -> str:
         """The name."""

@@ -8,6 +8,7 @@ constants here: they are those of the whole arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import getitem
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import dask.array as da
 import numpy as np
 
 from fuser.base.errors import GraphError, ShapeError
+from fuser.base.records import record
 from fuser.dask.labels import AxisLabels, Label, refusal
 from fuser.ir import dims
 from fuser.ir.attributes import Cast
@@ -53,6 +55,34 @@ class Divided(Protocol):
         ...
 
 
+@record
+class Slot:
+    """An array that is one of several results: the chunks of another array are tuples of these.
+
+    Attributes:
+        tuples: that array.
+        place: which result of each tuple.
+        name: what Dask calls it, if it is an array of Dask's at last.
+        chunks: lengths of its chunks.
+        dtype: of its elements.
+    """
+
+    tuples: da.Array
+    place: int
+    name: str
+    chunks: tuple[tuple[int, ...], ...]
+    dtype: Any
+
+    def array(self) -> da.Array:
+        """It as an array of Dask's own, with tasks that take results from tuples."""
+        ind = tuple(range(len(self.chunks)))
+        return da.blockwise(
+            getitem, ind, self.tuples, ind, self.place, None, dtype=self.dtype,
+            meta=np.empty((0,) * len(ind), self.dtype), name=self.name, align_arrays=False,
+            adjust_chunks=dict(zip(ind, self.chunks, strict=True)),
+        )  # fmt: skip
+
+
 class Region:
     """What one pass computes on each chunk."""
 
@@ -79,6 +109,8 @@ class Region:
         self._made: dict[int, Node] = {}
         self._guards: list[tuple[Dim, Dim]] = []
         self.bases: list[Node] = []
+        self.places: list[int | None] = []
+        """Of each operand: its place in the tuples that it is given as, if it is."""
         self.seen: set[int] = set()
 
     def index(self, axis: int) -> str:
@@ -106,6 +138,12 @@ class Region:
             if len(found) > 1 and (length > own or label in self._around):
                 depth[axis] = self._around.get(label, (0, length - own))
         wanted = tuple(chunks)
+        one_of_several = isinstance(array, Slot) and array.chunks == wanted and not depth
+        self.places.append(array.place if one_of_several else None)
+        if isinstance(array, Slot):
+            array = array.tuples if one_of_several else array.array()
+        if one_of_several:
+            return array, tuple(ind)
         if not isinstance(array, da.Array):
             array = da.from_array(np.array(array), chunks=wanted)
         elif array.chunks != wanted:

@@ -397,6 +397,15 @@ def random_function(seed: int) -> Any:
     return function
 
 
+def test_results_of_a_pass_are_no_tasks_of_their_own() -> None:
+    """A kernel takes its operands from the tuples that another one gave."""
+    lazy = fuser.fuse(lambda x: (x - x.mean(axis=0)) / x.std(axis=0))(
+        da.from_array(X, chunks=(5, 30)))  # fmt: skip
+    assert len(dict(dask.optimize(lazy)[0].__dask_graph__())) == 4 + 4 + 1 + 4
+    received = cloudpickle.loads(cloudpickle.dumps(lazy))
+    np.testing.assert_allclose(received.compute(), (X - X.mean(0)) / X.std(0), rtol=1e-12)
+
+
 def test_an_operand_of_fewer_chunks_is_read_once_for_each() -> None:
     """A row beside many rows, also where Dask could fuse the reads into each chunk's kernel."""
     source = Source(WEIGHTS)
