@@ -6,14 +6,14 @@ most 1.02; each cell beyond 1.15 needs its reason. Beside a cell's median stand 
 and the largest of its blocks or processes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fuser.reports.analysis import Analysis
-from fuser.reports.record import Cell, Record, Run
+from fuser.reports.record import Record, Run
 from fuser.reports.statistics import block_seconds, geometric_mean
 
 MOST_MEAN, MOST_CELL = 1.02, 1.15
@@ -27,57 +27,7 @@ LEGEND = """\
 Figures are the new checkout's time over the baseline's, timed in turns: above 1 the new one is
 slower. *Beyond* says how many cells pass the limit, and in brackets how many of them in every
 block."""
-
-
 COLUMNS = ["cell", "ratio", "ratio_low", "ratio_high", "old_s", "reason"]
-
-
-class Ratio(NamedTuple):
-    """One figure: the median ratio new to old with its range, NaN where one pair was timed."""
-
-    name: str
-    ratio: float
-    low: float
-    high: float
-    old_s: float
-
-
-class Table(NamedTuple):
-    """One record's figures, and what has none, with the reason."""
-
-    title: str
-    cells: list[Ratio]
-    missing: dict[str, str]
-
-    @property
-    def mean(self) -> float:
-        """The geometric mean of the ratios; NaN of none."""
-        return geometric_mean([cell.ratio for cell in self.cells]) if self.cells else np.nan
-
-    @property
-    def beyond(self) -> list[Ratio]:
-        """The cells beyond the limit, the slowest first."""
-        return [cell for cell in self.slowest if cell.ratio > MOST_CELL]
-
-    @property
-    def slowest(self) -> list[Ratio]:
-        """All cells, the slowest first."""
-        return sorted(self.cells, key=lambda cell: -cell.ratio)
-
-    @property
-    def holds(self) -> bool:
-        """Whether something was measured, and the mean is within its limit."""
-        return bool(self.cells) and self.mean <= MOST_MEAN
-
-    @property
-    def verdict(self) -> str:
-        """Whether the table holds, in a few words."""
-        if not self.cells:
-            return "nothing was measured"
-        mean = "holds" if self.holds else f"MISSED: its mean is above {MOST_MEAN}"
-        reasons = f"; {len(self.beyond)} cells need a reason" if self.beyond else ""
-        gaps = f"; {len(self.missing)} were not measured" if self.missing else ""
-        return f"{mean}{reasons}{gaps}"
 
 
 def paired(numerator: Run, denominator: Run) -> tuple[float, float, float] | None:
@@ -98,58 +48,69 @@ def has_baseline(record: Record) -> bool:
     return any(each.kind == OTHERS for each in record.variants)
 
 
-def table(record: Record) -> Table:
-    """The figures of a record."""
+def table(record: Record) -> pd.DataFrame:
+    """The figures of a run, the slowest first, then what has none, with the reason.
+
+    A row is a form of a cell that both checkouts were to have; without a baseline there is none.
+    """
     forms = FORMS if any(each.name == f"{OURS}_into" for each in record.variants) else {"": ""}
-    cells: list[Ratio] = []
-    missing: dict[str, str] = {}
+    lines = []
     for cell in record.cells:
-        for name, new, old in _pairs(cell, forms):
-            found = paired(new, old)
-            if found is None:
-                reasons = [each.reason for each in (new, old) if not each.samples.seconds]
-                missing[name] = next(filter(None, reasons), "no block that both have")
-            else:
-                old_s = float(np.median(list(block_seconds(old.samples).values())))
-                cells.append(Ratio(name, *found, old_s))
-    return Table(record.preset, cells, missing)
+        runs = {each.variant: each for each in cell.runs}
+        for suffix, form in forms.items():
+            new, old = runs.get(f"{OURS}{suffix}"), runs.get(f"{OTHERS}{suffix}")
+            if new is not None and old is not None:
+                lines.append({"cell": f"{cell.id} {form}".strip(), **_figures(new, old)})
+    shown = pd.DataFrame(lines, columns=COLUMNS)
+    return shown.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
+
+
+def _figures(new: Run, old: Run) -> dict[str, Any]:
+    found = paired(new, old)
+    if found is None:
+        reasons = [each.reason for each in (new, old) if not each.samples.seconds]
+        return {"reason": next(filter(None, reasons), "no block that both have")}
+    old_s = float(np.median(list(block_seconds(old.samples).values())))
+    return dict(zip(COLUMNS[1:], (*found, old_s), strict=False))
 
 
 def side_by_side_table(analysis: Analysis) -> pd.DataFrame:
-    """The figures of a run as a table, the slowest first, then what has none; empty without."""
-    if not has_baseline(analysis.record):
-        return pd.DataFrame(columns=COLUMNS)
-    found = table(analysis.record)
-    lines = [
-        {"cell": each.name, "ratio": each.ratio, "ratio_low": each.low, "ratio_high": each.high,
-         "old_s": each.old_s}
-        for each in found.slowest
-    ]  # fmt: skip
-    lines += [{"cell": name, "reason": reason} for name, reason in found.missing.items()]
-    return pd.DataFrame(lines, columns=COLUMNS)
+    """As `table`, of a run that is analysed."""
+    return table(analysis.record)
+
+
+def mean(shown: pd.DataFrame) -> float:
+    """The geometric mean of a table's ratios; NaN of none."""
+    ratios = list(shown["ratio"].dropna())
+    return geometric_mean(ratios) if ratios else np.nan
+
+
+def holds(shown: pd.DataFrame) -> bool:
+    """Whether something was measured, and the mean is within its limit."""
+    return mean(shown) <= MOST_MEAN
+
+
+def verdict(shown: pd.DataFrame) -> str:
+    """Whether a table holds, in a few words."""
+    beyond, gaps = (shown["ratio"] > MOST_CELL).sum(), shown["ratio"].isna().sum()
+    if gaps == len(shown):
+        return "nothing was measured"
+    said = "holds" if holds(shown) else f"MISSED: its mean is above {MOST_MEAN}"
+    reasons = f"; {beyond} cells need a reason" if beyond else ""
+    return f"{said}{reasons}" + (f"; {gaps} were not measured" if gaps else "")
 
 
 def sentences(record: Record, shown: pd.DataFrame) -> list[str]:
     """The mean of a run's figures, judged; nothing where no other checkout was timed."""
     if not len(shown):
         return []
-    found = table(record)
-    head = f"New to old, the geometric mean of {len(found.cells)} figures: "
-    return [f"{head}{found.mean:.3f}, {found.verdict}."]
-
-
-def _pairs(cell: Cell, forms: Mapping[str, str]) -> Iterator[tuple[str, Run, Run]]:
-    """Each form of a cell that both checkouts were to have, with its name."""
-    runs = {each.variant: each for each in cell.runs}
-    for suffix, form in forms.items():
-        new, old = runs.get(f"{OURS}{suffix}"), runs.get(f"{OTHERS}{suffix}")
-        if new is not None and old is not None:
-            yield f"{cell.id} {form}".strip(), new, old
+    head = f"New to old, the geometric mean of {shown['ratio'].count()} figures: "
+    return [f"{head}{mean(shown):.3f}, {verdict(shown)}."]
 
 
 def page(records: Sequence[Record]) -> str:
     """The page in Markdown: a line for each table, then its slowest cells and what is missing."""
-    first, tables = records[0], [table(record) for record in records]
+    first, tables = records[0], [(record.preset, table(record)) for record in records]
     pairs = [(record.commit, record.settings.get("baseline")) for record in records]
     commits = " against ".join(str(each)[:12] for each in pairs[0])
     lines = [
@@ -164,33 +125,29 @@ def page(records: Sequence[Record]) -> str:
         LEGEND, "", f"| table | cells | geometric mean | beyond {MOST_CELL} | fastest | verdict |",
         "|---|---|---|---|---|---|",
     ]
-    for each in tables:
-        sure = sum(cell.low > MOST_CELL for cell in each.beyond)
-        least = min((cell.ratio for cell in each.cells), default=np.nan)
+    for title, shown in tables:
+        beyond, sure = ((shown[name] > MOST_CELL).sum() for name in ("ratio", "ratio_low"))
         lines.append(
-            f"| {each.title} | {len(each.cells)} | {each.mean:.3f} | {len(each.beyond)} ({sure}) "
-            f"| {least:.2f} | {each.verdict} |"
+            f"| {title} | {shown['ratio'].count()} | {mean(shown):.3f} | {beyond} ({sure}) "
+            f"| {shown['ratio'].min():.2f} | {verdict(shown)} |"
         )
-    for each in tables:
-        lines += ["", f"## {each.title}", "", "| cell | new to old [range] | baseline µs |"]
+    for title, shown in tables:
+        lines += ["", f"## {title}", "", "| cell | new to old [range] | baseline µs |"]
         lines.append("|---|---|---|")
-        lines += map(_line, each.slowest[: max(SHOWN, len(each.beyond))])
-        lines += _missing(each.missing)
+        most = max(SHOWN, (shown["ratio"] > MOST_CELL).sum())
+        lines += map(_line, shown[shown["ratio"].notna()][:most].itertuples())
+        lines += _missing(shown)
     return "\n".join(lines) + "\n"
 
 
-def _missing(missing: Mapping[str, str]) -> Iterator[str]:
+def _missing(shown: pd.DataFrame) -> Iterator[str]:
     """What has no figure; many with one reason are counted."""
-    for reason in dict.fromkeys(missing.values()):
-        names = [name for name, each in missing.items() if each == reason]
-        yield f"- {names[0] if len(names) == 1 else _named(names)}: {reason}"
+    for reason, cells in shown.groupby("reason", sort=False)["cell"]:
+        named = ", ".join(cells) if len(cells) <= SHOWN else f"{len(cells)} figures"
+        yield f"- {named}: {reason}"
 
 
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= SHOWN else f"{len(names)} figures"
-
-
-def _line(cell: Ratio) -> str:
-    """One cell."""
-    ends = "" if np.isnan(cell.low) else f" [{cell.low:.2f}, {cell.high:.2f}]"
-    return f"| {cell.name} | {cell.ratio:.3f}{ends} | {1e6 * cell.old_s:.4g} |"
+def _line(cell: Any) -> str:
+    """One row."""
+    ends = "" if np.isnan(cell.ratio_low) else f" [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
+    return f"| {cell.cell} | {cell.ratio:.3f}{ends} | {1e6 * cell.old_s:.4g} |"

@@ -68,4 +68,4 @@ def side_by_side(
     click.echo(str(place / PAGE))
     if not records[-1].finished:
         sys.exit(ExitCode.INTERRUPTED)
-    sys.exit(0 if all(report.table(each).holds for each in records) else 1)
+    sys.exit(0 if all(report.holds(report.table(each)) for each in records) else 1)
