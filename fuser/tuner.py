@@ -290,13 +290,17 @@ def _take_turns(timers: Sequence[Timer], samples: int) -> None:
 
 def _ratios(timers: Sequence[Timer], seconds: float) -> list[float]:
     """Fresh samples of each over those of the first, in medians of pairs."""
-    rounds = round(seconds / max(sum(timer.sample_s for timer in timers), 1e-9))
-    rounds = max(5, min(200, rounds))
-    order, generator = list(range(len(timers))), random.Random(11)
-    pairs: list[list[float]] = [[] for _ in timers]
-    for _ in range(rounds):
+    once = sum(timer.sample_s for timer in timers)
+    return paired([timer.sample for timer in timers], seconds / max(once, 1e-9))
+
+
+def paired(samples: Sequence[Callable[[], float]], rounds: float) -> list[float]:
+    """What each takes over what the first does: medians of about so many pairs, taken in turns."""
+    order, generator = list(range(len(samples))), random.Random(11)
+    pairs: list[list[float]] = [[] for _ in samples]
+    for _ in range(max(5, min(200, round(rounds)))):
         generator.shuffle(order)
-        taken = {k: timers[k].sample() for k in order}
+        taken = {k: samples[k]() for k in order}
         for k, found in enumerate(pairs):
             found.append(taken[k] / taken[0])
     return [statistics.median(found) for found in pairs]

@@ -9,11 +9,11 @@ import importlib
 import json
 import math
 import multiprocessing
-import random
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import click
@@ -26,7 +26,7 @@ from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.parameters import Finite, Named
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
-from fuser.tuner import Timer, TunedNest, launches_of, time_again, tune
+from fuser.tuner import Timer, TunedNest, launches_of, paired, time_again, tune
 
 AIM, AIM_95 = 1.03, 1.15
 """Of the regret of all loop nests: the geometric mean, and the 95th percentile."""
@@ -151,18 +151,16 @@ def _under_values(
     except FuserError as error:
         setattr(module, name, usual)
         return str(error)
+
+    def sample(value: Any, some: Sequence[Timer]) -> float:
+        setattr(module, name, value)
+        return sum(timer.sample() for timer in some)
+
     once = sum(timer.sample_s for some in timers for timer in some)
-    order, pairs = list(range(len(timers))), [list[float]() for _ in values]
-    for _ in range(max(5, min(200, round(seconds / max(once, 1e-9))))):
-        random.shuffle(order)
-        taken = {}
-        for k in order:
-            setattr(module, name, (usual, *values)[k])
-            taken[k] = sum(timer.sample() for timer in timers[k])
-        for k, found in enumerate(pairs, 1):
-            found.append(taken[k] / taken[0])
+    samples = [partial(sample, *each) for each in zip((usual, *values), timers, strict=True)]
+    found = paired(samples, seconds / max(once, 1e-9))
     setattr(module, name, usual)
-    return [statistics.median(found) for found in pairs]
+    return found[1:]
 
 
 def _call(cell: CellPlan) -> tuple[Any, Any]:
