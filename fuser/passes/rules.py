@@ -88,6 +88,17 @@ def drop_minus_zero(node: Node, equal: Equal) -> Node | None:
     return x if plain and _same_type(x, node) else None
 
 
+@EXACT.rule("x + 0 -> x", "add")
+def drop_added_zero(node: Node, equal: Equal) -> Node | None:
+    """Exact for integers; -0.0 + 0.0 is 0.0."""
+    if node.dtype.kind not in "iu":
+        return None
+    for x, zero in (node.args, node.args[::-1]):
+        if _constant(zero.args[0] if zero.op.repeats else zero) == 0 and _same_type(x, node):
+            return x
+    return None
+
+
 @EXACT.rule("-(-x) -> x", "negative")
 def drop_double_negative(node: Node, equal: Equal) -> Node | None:
     """Exact for floats (the sign bit twice) and wrapping integers."""

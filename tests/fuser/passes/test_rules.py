@@ -56,6 +56,9 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
     "x * 1 -> x": (EVERY, lambda x, d: [make("multiply", x, one(d)), make("multiply", one(d), x)]),
     "x / 1 -> x": (FLOATS, lambda x, d: [make("divide", x, one(d))]),
     "x - 0 -> x": ((*INTEGERS, *FLOATS), lambda x, d: [make("subtract", x, one(d, 0))]),
+    "x + 0 -> x": (
+        INTEGERS, lambda x, d: [make("add", x, one(d, 0)), make("add", one(d, 0), x)]
+    ),
     "-(-x) -> x": ((*INTEGERS, *FLOATS), lambda x, d: [make("negative", make("negative", x))]),
     "~(~x) -> x": (("bool", *INTEGERS), lambda x, d: [make("invert", make("invert", x))]),
     "not not b -> b": (EVERY, lambda x, d: [make("logical_not", make("logical_not", x))]),
