@@ -188,7 +188,8 @@ class Context:
             self._families[family] = tries + 1
             if self._make(call, family):
                 return True
-        exact = (way, *layouts)
+        shaping = call.specialisation.spec.shaping
+        exact = (way, *layouts, *(call.sizes[name] for name in shaping))
         if exact in self._tried:
             return False
         if len(self._tried) >= TRIED_LIMIT:

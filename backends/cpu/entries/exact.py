@@ -6,6 +6,7 @@ Integer arguments that only move where kernels read, such as the index in `x[k]`
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -37,7 +38,7 @@ MOST_INTEGER = 1 << 31
 
 
 def exact_table(call: ServedCall) -> tuple[Any, Draft]:
-    """A table for calls with exactly these lengths and strides, and any indices.
+    """A table for calls with exactly these lengths and strides, and any other indices.
 
     Raises:
         NotServed: the dispatcher cannot serve such calls.
@@ -48,10 +49,12 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     sizes, places = dict(call.sizes), dict[str, int]()
     assumptions = Assumptions({}, {})
     if call.specialisation.trace.graph.guards_of_integers:
-        if call.specialisation.spec.shaping or draft.written:
-            raise NotServed  # they say more than where kernels read
+        if draft.written:
+            raise NotServed  # they may say where kernels write
         try:
             take_integers(draft, sizes, places, assumptions, MOST_INTEGER)
+            for name in call.specialisation.spec.shaping:
+                operator.index(sizes[name])  # which pins it to the length of this call
             check_guards(draft, sizes)
         except NotSymbolic:
             raise NotServed from None

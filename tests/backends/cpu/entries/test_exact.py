@@ -133,3 +133,23 @@ def test_indices_move_what_is_read_beside_an_array_that_is_written() -> None:
         function(x, y, k)
         add_row(wanted, y, k)
         assert np.array_equal(x, wanted)
+
+
+def _first(x: Any, n: Any) -> Any:
+    """As many as a number says."""
+    return x[:n] * 2 + 1
+
+
+def test_numbers_in_shapes_have_a_table_each() -> None:
+    """Those that come again are served, others are bound anew, and what is outside is as ever."""
+    x = np.random.default_rng(5).standard_normal(2_000_000)
+    function = fuser.fuse(_first)
+    numbers = (1_000_000, 1_999_999)
+    for n in numbers * 3:
+        function(x, n)
+    hits = function._native.hits
+    for n in numbers * 2:
+        assert np.array_equal(function(x, n), _first(x, n))
+    assert function._native.hits == hits + 4
+    for n in (999_999, 2_000_000, 2_000_001, 3_000_000, 1_000_000, 0):
+        assert np.array_equal(function(x, n), _first(x, n))
