@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fuser.base.records import record
 from fuser.ir.attributes import dtype_name
 from fuser.ir.ops import TABLE, Op
-from fuser.ir.specs import ArgSpec, SectionSpec, TensorDesc
+from fuser.ir.specs import ArgSpec, PartitionDesc, SectionSpec, TensorDesc
+from fuser.ir.views import rises
 from fuser.scheduling.loop_nests import Section
+from fuser.scheduling.plans import Repeat
 from fuser.scheduling.row_tiles import Group
 
 
@@ -35,6 +39,25 @@ class Instruction:
 
 
 @record
+class Repeated:
+    """Iterations that a loop nest runs for each block of elements: its first loop counts them.
+
+    Attributes:
+        carried: (load, value) pairs: the next iteration finds the value that this one leaves.
+        moving: loads that differ from one iteration to the next.
+        counted: scalars that are the index of the iteration.
+        step: by how much that rises.
+        goes_on: the value that is true where an element goes on; -1 where all always do.
+    """
+
+    carried: tuple[tuple[int, int], ...]
+    moving: tuple[int, ...] = ()
+    counted: tuple[int, ...] = ()
+    step: int = 1
+    goes_on: int = -1
+
+
+@record
 class LoopNest:
     """Loops over one iteration space, specialised for an argument spec.
 
@@ -48,11 +71,13 @@ class LoopNest:
         body: instructions in order.
         stores: (value, how its destination is met) pairs.
         checked: note results that are not finite and divisors that are zero.
-        strategy: "map", "scan", "scan row", "scatter", "row" or "column"; see `SectionSpec`. In a
+        strategy: "map", "repeat", "scan", "scan row", "scatter", "row" or "column"; see
+            `SectionSpec`. In a
             reduction the operands' classes are along the innermost loop in memory: the last reduced
             one in a row, the last kept one in a column.
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
+        repeated: of what is run several times, what goes around.
     """
 
     rank: int
@@ -64,6 +89,7 @@ class LoopNest:
     checked: bool = False
     strategy: str = "map"
     reduced: int = 0
+    repeated: Repeated | None = None
 
     @property
     def operands(self) -> list[TensorDesc]:
@@ -100,13 +126,16 @@ def scalar_nodes(section: Section) -> list[int]:
     return [k for k, leaf in enumerate(section.leaves) if leaf.op.is_scalar]
 
 
-def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> LoopNest:
+def loop_nest(
+    section: Section, spec: SectionSpec, checked: bool = False, repeat: Repeat | None = None
+) -> LoopNest:
     """Specialise one section.
 
     Args:
         section: loads, steps and stores of one iteration shape.
         spec: rank and operand classes after collapsing.
         checked: note floating-point exceptions.
+        repeat: the iterations that it runs for each block of elements.
     """
     n_loads = len(section.loads)
     scalars = scalar_nodes(section)
@@ -141,10 +170,30 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         checked,
         spec.strategy,
         spec.reduced,
+        None if repeat is None else _repeated(section, repeat, [value for value, _ in stores]),
     )
 
 
-def loop_nests(group: Group, arg_spec: ArgSpec, checked: bool = False) -> tuple[LoopNest, ...]:
+def _repeated(section: Section, repeat: Repeat, stored: Sequence[int]) -> Repeated:
+    """What goes around in a section that is repeated; `stored`: the values of its stores."""
+    value_of = {part: value for (_, part), value in zip(section.stores, stored, strict=True)}
+    left, rising = dict(repeat.carried), dict(repeat.rises)
+    carried = tuple(
+        (k, value_of[PartitionDesc(left[part.buffer], part.views)])
+        for k, part in enumerate(section.loads) if part.buffer in left
+    )  # fmt: skip
+    moving = tuple(k for k, part in enumerate(section.loads) if rises(part.views, rising))
+    goes_on = value_of[PartitionDesc(repeat.goes_on)] if repeat.goes_on else -1
+    scalars = (section.leaves[k].payload.expression for k in scalar_nodes(section))
+    counted = tuple(
+        place for place, text in enumerate(scalars, len(section.loads)) if text == repeat.index
+    )
+    return Repeated(carried, moving, counted, repeat.step, goes_on)
+
+
+def loop_nests(
+    group: Group, arg_spec: ArgSpec, checked: bool = False, repeat: Repeat | None = None
+) -> tuple[LoopNest, ...]:
     """Specialise every section of a group."""
     pairs = zip(group.sections, arg_spec.sections, strict=True)
-    return tuple(loop_nest(section, spec, checked) for section, spec in pairs)
+    return tuple(loop_nest(section, spec, checked, repeat) for section, spec in pairs)

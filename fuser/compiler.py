@@ -218,7 +218,7 @@ def emit_text(
     spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend
 ) -> tuple[str, str, tuple[LoopNest, ...]]:
     """A kernel's name, text and loop nests; the same graph always gives the same text."""
-    nests = loop_nests(spec.plan.groups[group], arg_spec, checked=spec.checked)
+    nests = loop_nests(spec.plan.groups[group], arg_spec, spec.checked, spec.plan.repeat)
     name = f"fused_{digest(repr(nests).encode()).hex()[:12]}"
     return name, backend.emit(nests, name), nests
 

@@ -71,6 +71,7 @@ class KernelSpec:
             return ()
         nodes = (*self.graph.nodes, *self.plan.graph.nodes)
         used = {name for node in nodes for dim in node.shape for name in dims.symbols(dim)}
+        used |= {self.plan.repeat.trips} if self.plan.repeat else set()
         return tuple(name for name in self.graph.scalar_lengths if name in used)
 
     @forks.cached_property

@@ -10,6 +10,7 @@ import numpy as np
 from fuser.base.errors import Reason
 from fuser.base.records import field, record
 from fuser.ir.attributes import Region as Box
+from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import is_array
 from fuser.ir.opaque_calls import DECIDED
@@ -157,6 +158,28 @@ class ElementLoop:
     runners: dict[str, Any] = field(default_factory=dict)
 
 
+@record(eq=False)
+class Interchange:
+    """A loop whose iterations are the inner loop of one kernel, see `programs.interchange`.
+
+    Attributes:
+        trips: the number among the kernel's that says how many iterations there are.
+        ends: (left, right) lengths: none on the left is larger in the last iteration, or the plain
+            function runs the loop.
+        rises: by how much lengths that tell where arrays are read rise from one to the next.
+        ordered: whether what iterations leave lies in memory as what they find; None: if all arrays
+            are in C order. Else one of them is looked at.
+        asked: (value, truth) of what its first phase finds of the first iteration, where a loop
+            that ends with it leaves what a region does not know.
+    """
+
+    trips: str
+    ends: tuple[tuple[Dim, Dim], ...]
+    rises: tuple[tuple[str, int], ...]
+    ordered: bool | None
+    asked: tuple[str, bool] | None = None
+
+
 @record(frozen=False, slots=False, eq=False)
 class LoopRegion:
     """A loop whose iterations are kernels.
@@ -170,6 +193,7 @@ class LoopRegion:
         where: `file:line` of the loop.
         runners: what runs it, by the name of the backend that is chosen.
         owned: operands that nothing else looks at: it works on them, and not on copies.
+        interchange: how its one kernel runs all iterations; None where each has its own kernels.
     """
 
     nodes: tuple[Node, ...]
@@ -180,6 +204,7 @@ class LoopRegion:
     where: str
     runners: dict[str, Any] = field(default_factory=dict)
     owned: frozenset[int] = frozenset()
+    interchange: Interchange | None = None
 
 
 #: What runs between stages.

@@ -53,11 +53,11 @@ def is_served(features: Features) -> bool:
 
 
 def is_shared(instruction: Instruction, levels: dict[int, int] | list[int]) -> bool:
-    """Whether an instruction divides elements (level 2) by what stays the same in their loop."""
+    """Whether an instruction divides elements (levels 2, 3) by what is the same in their loop."""
     return (
         instruction.row.is_quotient
         and instruction.operand_dtype == "float64"
-        and levels[instruction.operands[0]] == 2
+        and levels[instruction.operands[0]] >= 2
         and levels[instruction.operands[1]] < 2
     )
 

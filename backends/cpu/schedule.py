@@ -39,7 +39,8 @@ class Schedule:
         passes: whether each stage of a reduction reads its elements, or one pass serves all.
         split: whether a reduction is computed in parts, and whether each thread that needs the
             result waits for all parts, or the thread that ends the last one does what is left.
-        vectors: native vectors of one iteration of a light nest that reduces nothing.
+        vectors: native vectors of one iteration of a light nest that reduces nothing; where a nest
+            is repeated, 2 are as many as go through all iterations together.
         store: whether results are written past the caches where they are aligned.
     """
 

@@ -1,7 +1,9 @@
 """One map loop nest as a function: arguments, loads, computation, stores.
 
 Values are computed at one of three levels: once a call, once a row, once a vector. The loops
-around them are put together in `vector_loop.py`.
+around them are put together in `vector_loop.py`. A nest that runs several iterations for each block
+of elements has a fourth, once an iteration: the body of a loop within that over vectors, in which
+what goes around stays in registers.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, HEAVY_CODE, spell
 from fuser.base.records import changed, field, record
-from fuser.codegen import Instruction, LoopNest
+from fuser.codegen import Instruction, LoopNest, Repeated
 from fuser.ir.ops import before_first
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Bodies of at most so much code, in light operations, take two native vectors at a time.
 UNROLL_LIMIT = 450
+#: Vectors that go through iterations together, even if they find no registers: twice as fast as
+#: two. Lanes of them at most, where elements lie beside each other and where they lie apart.
+REPEATED_VECTORS, MOST_LANES, MOST_APART = 8, 256, 64
 
 
 def packs(nest: LoopNest) -> bool:
@@ -48,6 +53,10 @@ def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
     native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
+    if nest.repeated is not None:  # an iteration waits for the one before it
+        apart = any(t.picked for t in nest.operands)
+        several = native * (REPEATED_VECTORS if vectors > 1 else 1)
+        return min(several, MOST_APART if apart else MOST_LANES)
     strided = any(t.picked for t in nest.loads)
     rows = [i.row for i in nest.body]
     gathers = any(row.gathers or row.scatters for row in rows)
@@ -58,6 +67,21 @@ def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
         return min(native, tuning.SCAN_BYTES // max(4, nest.itemsize))
     code = sum(HEAVY_CODE if row.heavy else 1 for row in rows)
     return native * vectors if code <= UNROLL_LIMIT else native
+
+
+def levels_of(nest: LoopNest) -> dict[int, int]:
+    """Where each value is computed: it is as variable as its most variable operand."""
+    levels = dict.fromkeys(range(nest.value_count), 0)
+    for k, desc in enumerate(nest.loads):
+        levels[k] = 1 if desc.access == INVARIANT else 2
+    if nest.repeated is not None:
+        loop = nest.repeated
+        levels |= dict.fromkeys((*dict(loop.carried), *loop.moving, *loop.counted), 3)
+    first = nest.value_count - len(nest.body)
+    for number, instruction in enumerate(nest.body, first):
+        level = max((levels[k] for k in instruction.operands), default=0)
+        levels[number] = 2 if instruction.row.scans or instruction.row.scatters else level
+    return levels
 
 
 @record(frozen=False, slots=False)
@@ -73,6 +97,7 @@ class Section:
         lanes: how many elements the body computes at a time; 0 for as many as are usual.
         carried: results that run along a loop: each one's number, what is before the first, and
             what goes on.
+        begun: what the first iteration finds of what goes around, by number.
     """
 
     module: Module
@@ -82,6 +107,7 @@ class Section:
     stream: bool = False
     lanes: int = 0
     carried: dict[int, tuple[Value, Value]] = field(default_factory=dict)
+    begun: dict[int, Value] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
     divisors: dict[int, Divisor] = field(default_factory=dict)
@@ -94,17 +120,54 @@ class Section:
         self.pairs = self._paired()
         # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
         self.bodies = [Body(self.module, prefix) for prefix in "urv"]
-        for body in self.bodies[1:]:
+        self.turn = Body(self.module, "t")
+        for body in (*self.bodies[1:], self.turn):
             body.alike = self.bodies[0].alike
-        self.bodies[1].block, self.bodies[2].block = "row", "vec"
+        self.bodies[1].block, self.bodies[2].block, self.turn.block = "row", "vec", "turn"
         self._header()
         self._leaves()
-        self._set_levels()
+        self.levels = levels_of(nest)
         self._row_start()
         self._loads()
         for place, instruction in enumerate(nest.body):
             self._instruction(nest.value_count - len(nest.body) + place, instruction)
+        if nest.repeated is not None:
+            self._turns_around(nest.repeated)
         self._stores()
+
+    def _turns_around(self, repeated: Repeated) -> None:
+        """Put the loop over iterations behind what all of them have in common."""
+        b, turn = self.bodies[2], self.turn
+        left = {load: self._operand(value, 3) for load, value in repeated.carried}
+        more = None if repeated.goes_on < 0 else turn.any(self._operand(repeated.goes_on, 3)).text
+        before = b.block
+        b.line("br label %turn")
+        b.start("turn")
+        b.line(f"%turns.left = phi i64 [ {self.trips}, %{before} ], "
+               f"[ %turns.next, %{turn.block} ]")  # fmt: skip
+        for load, value in left.items():
+            b.line(f"{self.values[load].text} = phi {value.type} "
+                   f"[ {self.begun[load].text}, %{before} ], [ {value.text}, %{turn.block} ]")
+        for k in repeated.counted:
+            b.line(f"%count{k} = phi {self.begun[k].scalar} [ {self.begun[k].text}, %{before} ], "
+                   f"[ %count.next{k}, %{turn.block} ]")  # fmt: skip
+        for load in repeated.moving:
+            b.line(f"%move{load} = phi ptr [ %row{load}, %{before} ], "
+                   f"[ %move.next{load}, %{turn.block} ]")  # fmt: skip
+        b.lines += turn.lines
+        b.flagged = b.flagged or turn.flagged
+        for load in repeated.moving:
+            step = self.along[load]
+            b.line(f"%move.next{load} = getelementptr i8, ptr %move{load}, i64 {step}")
+        for k in repeated.counted:
+            kind, by = self.begun[k].scalar, str(repeated.step)
+            add = f"add i64 %count{k}, {by}" if kind == "i64" else f"fadd {kind} %count{k}, {by}.0"
+            b.line(f"%count.next{k} = {add}")
+        b.line("%turns.next = sub i64 %turns.left, 1")
+        b.line("%turns.some = icmp ne i64 %turns.next, 0")
+        if more is not None:
+            b.line(f"%turns.more = and i1 %turns.some, {more}")
+        b.branch("%turns.some" if more is None else "%turns.more", "turn", "turn.end", "turn.end")
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -132,6 +195,9 @@ class Section:
             for k, desc in enumerate(self.operands)
         ]
         self.first_scalar = first + count * rank
+        if self.nest.repeated is not None:  # the first loop is that over iterations
+            self.trips, *self.lengths = self.lengths
+            self.along = [steps.pop(0) for steps in self.outer]
 
     def _leaves(self) -> None:
         """Scalars and constants, one lane each."""
@@ -145,23 +211,14 @@ class Section:
             )
             raw = top.value(f"load {memory}, ptr {address}", memory, 1)
             self.values[number] = conversion.from_memory(top, raw, dtype)
-            self.levels[number] = 0
             number += 1
         for dtype, bits in nest.constants:
             self.values[number] = conversion.constant(dtype, bits)
-            self.levels[number] = 0
             number += 1
-
-    def _set_levels(self) -> None:
-        """A value is as variable as its most variable operand."""
-        nest = self.nest
-        for k, desc in enumerate(nest.loads):
-            self.levels[k] = 1 if desc.access == INVARIANT else 2
-        first = nest.value_count - len(nest.body)
-        for place, instruction in enumerate(nest.body):
-            level = max((self.levels[k] for k in instruction.operands), default=0)
-            level = 2 if instruction.row.scans or instruction.row.scatters else level
-            self.levels[first + place] = level
+        for k in nest.repeated.counted if nest.repeated is not None else ():
+            self.begun[k] = self.values[k]
+            one = Value(f"%count{k}", self.values[k].scalar, 1)
+            self.values[k] = self.turn.splat(one, self.lanes)
 
     # -- rows -------------------------------------------------------------------------------
 
@@ -177,11 +234,11 @@ class Section:
         """
         rest = number
         places: list[str] = []
-        for d in range(self.nest.rank - 2, 0, -1):  # the first outer loop takes what is left
+        for d in range(len(self.lengths) - 1, 0, -1):  # the first outer loop takes what is left
             length = self.lengths[d]
             places.insert(0, body.value(f"urem i64 {rest}, {length}", "i64", 1).text)
             rest = body.value(f"udiv i64 {rest}, {length}", "i64", 1).text
-        if self.nest.rank > 1:
+        if self.lengths:
             places.insert(0, rest)
         for k in range(len(self.operands)):
             offset = body.value(f"mul i64 %ibegin, {self.inner[k]}", "i64", 1).text
@@ -203,8 +260,14 @@ class Section:
 
     def _loads(self) -> None:
         """Read every operand: once a row where it is invariant, else once a vector."""
+        repeated = self.nest.repeated
         for k, desc in enumerate(self.nest.loads):
             memory = conversion.MEMORY[desc.dtype]
+            if repeated is not None and k in repeated.moving:
+                b = self.turn
+                raw = b.value(f"load {memory}, ptr %move{k}, align 1", memory, 1)
+                self.values[k] = b.splat(conversion.from_memory(b, raw, desc.dtype), self.lanes)
+                continue
             if desc.counted:
                 self.values[k] = self._position(k, desc)
                 continue
@@ -228,6 +291,9 @@ class Section:
                 else:
                     raw = spacing.picked(b, memory, f"%q{k}", f"%st{k}", self.lanes)
             self.values[k] = conversion.from_memory(b, raw, desc.dtype)
+        for k, _ in repeated.carried if repeated is not None else ():
+            self.begun[k] = self.bodies[1].splat(self.values[k], self.lanes)
+            self.values[k] = Value(f"%around{k}", self.begun[k].scalar, self.lanes)
 
     def _position(self, k: int, desc: TensorDesc) -> Value:
         """The elements of a counted operand; lanes past the last one repeat it."""
@@ -276,7 +342,7 @@ class Section:
     def _operand(self, number: int, level: int) -> Value:
         """A value as a given level wants it: constants and row values are repeated in lanes."""
         value = self.values[number]
-        if level < 2 or self.levels[number] == 2:
+        if level < 2 or self.levels[number] >= 2:
             return value
         if not value.text.startswith("%"):  # a constant
             text = f"splat ({value.scalar} {value.text})" if self.lanes > 1 else value.text
@@ -289,7 +355,7 @@ class Section:
     def _instruction(self, number: int, instruction: Instruction) -> None:
         """Spell one operation at its level."""
         level = self.levels[number]
-        b = self.bodies[level]
+        b = self.turn if level == 3 else self.bodies[level]
         operands = [self._operand(k, level) for k in instruction.operands]
         if instruction.row.converts:
             source = instruction.operand_dtype

@@ -97,7 +97,7 @@ class VectorLoop:
     @property
     def _wraps(self) -> bool:
         """Whether there are loops around that of the rows."""
-        return self.section.nest.rank > 2
+        return len(self.section.lengths) > 1
 
     def _begin_rows(self, block: str) -> list[str]:
         """Each operand's address in the first row, and in each one after the rows' loop has ended.

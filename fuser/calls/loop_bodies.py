@@ -29,7 +29,15 @@ from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended
 from fuser.ir.opaque_calls import Operand
 from fuser.ir.views import FULL, Chain, Index, Part, View, in_steps
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import GraphBreak, LoopRegion, Phase, Program, Stage
+from fuser.program_spec import (
+    GraphBreak,
+    Interchange,
+    LoopRegion,
+    Phase,
+    Program,
+    Stage,
+)
+from fuser.programs.interchange import once
 from fuser.programs.partition import break_counts
 from fuser.programs.phases import value_name
 
@@ -40,6 +48,7 @@ ITERATIONS_KNOWN = 4
 LONG_WAYS = 16
 #: Functions whose results are new arrays.
 _NEW = frozenset("numpy.matmul numpy.dot numpy.linalg.solve numpy.linalg.inv".split())
+_NAMES = re.compile(r"\b[a-z]+[0-9]+\b")
 #: Arithmetic that may make long integers, and names that are not Python's.
 _BOUNDED = re.compile(r"\*\*|<<|\b(real|imag|inf|nan)\b")
 
@@ -189,7 +198,7 @@ class Runner:
     def __init__(self, step: LoopRegion) -> None:
         """Prepare it for the backend that is chosen."""
         self._step = step
-        self._pieces = _pieces(step.phases, cut=not timeline.listening())
+        self._pieces = _pieces(step.phases, cut=not (step.interchange or timeline.listening()))
         self._phases = [PhaseFunction(piece.phase, chosen_name()) for piece in self._pieces
                         if piece.phase is not None]  # fmt: skip
         self.copied = tuple(
@@ -208,7 +217,9 @@ class Runner:
 
     def _written(self, copied: Sequence[bool]) -> Callable[..., list[Any]]:
         """The loop as a Python function, which copies some of its carried arrays."""
-        return _written(changed(self._step.region, copied=tuple(copied)), self._pieces)
+        region = changed(self._step.region, copied=tuple(copied))
+        interchange = self._step.interchange
+        return _written(once(region) if interchange else region, self._pieces, interchange)
 
     @property
     def never_ends_early(self) -> bool:
@@ -276,10 +287,14 @@ def settle(pairs: Sequence[tuple[Any, Any]]) -> None:
         array[...] = left
 
 
-def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any]]:
+def _written(
+    region: Region, pieces: Sequence[_Piece], interchange: Interchange | None
+) -> Callable[..., list[Any]]:
     """The loop as a Python function of what it begins with, and of kernels in it.
 
     Between two iterations nothing is looked up: names in it are those of the region's values.
+    Where one kernel runs all iterations, so does the first pass of the loop, if what an iteration
+    leaves lies in memory as what it finds; else that runs one, as NumPy orders axes anew in each.
     """
     phases = [piece.last for piece in pieces if piece.last is not None]
     arrays = [p.name for p in region.graph.parameters if p.dtype is not None]
@@ -308,7 +323,14 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", "whole = range(*entry.span) if all(entry.first) else range(0)"]
-    lines.append(f"for {index} in whole:")
+    if interchange is None:
+        lines.append(f"for {index} in whole:")
+    else:
+        least, ordered = region.leaving.least, str(interchange.ordered)
+        if interchange.ordered is None:
+            ordered = " and ".join(f"{name}.flags.c_contiguous" for name in arrays)
+        lines.append(f"if len(whole) < {least}: raise Failed('too few iterations')")
+        lines += [f"done, ordered = 0, {ordered}", "while done < len(whole):"]
     begun = lines[-1]
     twins = {twin: (name, box, repeated) for phase in phases for name, twin, repeated in phase.twins
              for into, _, box in phase.writes if into == twin and box}  # fmt: skip
@@ -322,12 +344,19 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     asked = {pair: None for piece in cut if piece.last for pair in _asked(piece.last, told)}
     spoken |= {s for pair in asked for dim in pair for s in dims.symbols(dim)}
     spoken |= {s for piece in cut if piece.called for s in _lengths_of(piece.called)}
+    if interchange is not None:
+        ends = {s for pair in interchange.ends for dim in pair for s in dims.symbols(dim)}
+        spoken |= ends - {index}
     for name in sorted(spoken - told.keys()):
         lines.insert(-1, f"{name} = {_teller(region, name)}")
     for twin, (name, box, repeated) in twins.items():
         spans = ", ".join(f"({start}, {stop}, {step})" for start, stop, step in box.box)
         given = name if repeated else f"{name}, {spans}"
         lines.insert(-1, f"{twin} = twin({given})")
+    if interchange is not None:
+        carried = "".join(f"{name}.strides, " for name in arrays[: region.carried])
+        lines += [f"    {index} = whole[done]", f"    before = ({carried})"]
+        lines.append(f"    {interchange.trips} = len(whole) - done if ordered else 1")
     for name in sorted(spoken & told.keys()):
         lines.append(f"    {name} = {told[name]}")
         lines.append(f"    if {name} < 0: raise Failed('an index changes its sign')")
@@ -336,6 +365,8 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     for left, right in asked:
         test = f"if {left} < 0" if str(right) == f"max({left}, 0)" else f"if {left} != {right}"
         lines.append(f"    {test}: raise Failed('an index is outside')")
+    if interchange is not None:
+        lines += [f"    {line}" for line in _ends(interchange)]
     for piece in pieces:
         phase, named = piece.phase, piece.names
         if piece.called is not None:
@@ -347,6 +378,9 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
             kernels.append(f"phase{len(kernels)}")
             call = f"{kernels[-1]}({args})"
             lines.append(f"    {given} = {call}" if given else f"    {call}")
+        if interchange is not None and interchange.asked and piece is pieces[0]:
+            found, truth = interchange.asked
+            lines.append(f"    if not done and bool({found}) is not {truth}: raise Failed('ended')")
         if piece.last is None:
             continue
         if piece.last is not phase:
@@ -369,6 +403,8 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
     if moved:
         sources = ", ".join(value for _, value in moved)
         lines.append(f"    {', '.join(name for name, _ in moved)} = {sources}")
+    if interchange is not None:
+        lines += [f"    done += {interchange.trips}", f"    ordered = before == ({carried})"]
     if leaving.tests:
         lines.append(f"    goes_on = {' and '.join(map(writer.spelled, leaving.tests))}")
     if region.updates:
@@ -380,7 +416,7 @@ def _written(region: Region, pieces: Sequence[_Piece]) -> Callable[..., list[Any
         lines.append("    if not goes_on: break")
     if leaving.result >= 0:
         lines.append(f"    if not {state[leaving.result]}: break")
-    if not leaving.is_early:
+    if not (leaving.is_early or interchange):
         place = lines.index(begun)
         lines[place:] = _tested_at_ends(lines[place:], index, told, {*arrays, *numbers, *spoken})
     if cut:
@@ -449,6 +485,15 @@ def _is_sum(node: ast.expr, changing: Collection[str], same: Collection[str]) ->
         case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(int())):
             return name in same
     return False
+
+
+def _ends(interchange: Interchange) -> Iterator[str]:
+    """The lines that look at the last iteration, where one kernel runs all of them."""
+    last = {name: f"({name} + ({interchange.trips} - 1) * {rise})"
+            for name, rise in interchange.rises}  # fmt: skip
+    for pair in interchange.ends:
+        left, right = (_NAMES.sub(lambda n: last.get(n[0], n[0]), str(dim)) for dim in pair)
+        yield f"if {left} > {right}: raise Failed('an index is outside')"
 
 
 def _counting(phases: Sequence[Phase]) -> Callable[[int], None]:

@@ -201,7 +201,8 @@ def _add_between(
     """Add a function that NumPy runs, or a loop."""
     key = f"function {number}"
     if isinstance(step, LoopRegion):
-        lines: tuple[str, ...] = (f"loop of {step.where}", "its iterations are kernels")
+        run = "one kernel runs its iterations" if step.interchange else "its iterations are kernels"
+        lines: tuple[str, ...] = (f"loop of {step.where}", run)
     elif isinstance(step, ElementLoop):
         lines = (f"loop of {step.where}", "one kernel runs it element by element")
     elif isinstance(step, Asked):

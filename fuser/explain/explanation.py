@@ -313,6 +313,8 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         return found
     backend = executor.planned_for(call.arrays.values())
     spec = partition.in_terms_of(spec, trace.graph)
+    if isinstance(spec, Program) and spec.mode == "fused":
+        spec = partition.interchanged(spec, backend)
     spec = _as_run(spec, call, found)
     found._sizes = {**trace.hints, **call.sizes}
     found._spec = spec = partition.settled(spec, found._sizes)

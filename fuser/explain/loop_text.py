@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser.base.records import changed
 from fuser.element_loops.code import Code
 from fuser.element_loops.region import code_of
 from fuser.explain import element_counts
@@ -55,13 +56,26 @@ def numbers_in(step: LoopRegion, numbers: Mapping[str, Any]) -> dict[str, Any]:
 def book_of(
     step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]
 ) -> Ledger:
-    """The bytes of one iteration; what NumPy's functions move in it is no kernel's doing."""
+    """The bytes of one iteration; what NumPy's functions move in it is no kernel's doing.
+
+    Of interchanged loops it is that of all, as far as their kernel moves them.
+    """
     known, own = lengths_in(step, sizes), numbers_in(step, numbers)
     return _sum([
         (1, ledger.ledger(phase.body, known) if isinstance(phase.body, KernelSpec)
          else whole_book(phase.body, known, own))
         for phase in step.phases
     ])  # fmt: skip
+
+
+def _repeated(book: Ledger, step: LoopRegion, count: int) -> Ledger:
+    """The bytes of all iterations, given those of `book_of`."""
+    if step.interchange is None:
+        return _sum([(count, book)])
+    return changed(
+        book, unfused_bytes=book.unfused_bytes * count, operations=book.operations * count,
+        kernels_unfused=book.kernels_unfused * count, elementary=book.elementary * count,
+    )  # fmt: skip
 
 
 def _sum(books: list[tuple[int, Ledger]]) -> Ledger:
@@ -87,7 +101,8 @@ def whole_book(program: Program, sizes: Mapping[str, int], numbers: Mapping[str,
     books = [(1, sum_ledgers(program, sizes))]
     for step in program.loops:
         count = iterations(step, numbers)
-        books.append((1 if count is None else count, book_of(step, sizes, numbers)))
+        book = book_of(step, sizes, numbers)
+        books.append((1, _repeated(book, step, 1 if count is None else count)))
     books += [(1, element_book(step, sizes, numbers)) for step in program.element_loops]
     return _sum(books)
 
@@ -102,9 +117,15 @@ def spell_loop(
     times = "as often as the loop around it says" if count is None else f"{count:,} iterations"
     if region.leaving.is_early:
         times = "until its condition ends it"
-    kernels = f"{book.kernels_fused} kernel{'s' * (book.kernels_fused != 1)} an iteration"
+    kernels, per = f"{book.kernels_fused} kernel{'s' * (book.kernels_fused != 1)}", "an iteration"
     where = f" ({step.where})" if step.where else ""
-    lines = wrapped(f"loop{where}: {times}, {kernels}", later="  ")
+    if step.interchange is None:
+        lines = wrapped(f"loop{where}: {times}, {kernels} an iteration", later="  ")
+    else:
+        how = "interchanged: one block of elements runs through all iterations after another"
+        lines = wrapped(f"loop{where}: {times}, {kernels} in all; {how}", later="  ")
+        book, per = _repeated(book, step, count or 1), "a run"
+        per = per if count else "if it is one iteration"
     for place, (node, (source, chain)) in enumerate(
         zip(step.nodes[0].args, step.operands, strict=True)
     ):
@@ -115,7 +136,7 @@ def spell_loop(
     lines += [f"  carries a number: {name} becomes {text}"
               for name, text in region.updates.items()]  # fmt: skip
     lines += wrapped(
-        f"bytes an iteration: unfused {book.unfused_bytes:,}, planned {book.planned_bytes:,}, "
+        f"bytes {per}: unfused {book.unfused_bytes:,}, planned {book.planned_bytes:,}, "
         f"least possible {book.least_bytes:,}", "  ", "    ",
     )  # fmt: skip
     if found := found_in(step):

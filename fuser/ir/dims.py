@@ -327,6 +327,11 @@ def evaluate(value: Dim, sizes: Mapping[str, int]) -> int:
     return found
 
 
+def rise(value: Dim, by: Mapping[str, int]) -> int:
+    """By how much a sum rises when symbols do by these numbers; no product of them is in it."""
+    return sum(factor * by.get(names[0], 0) for names, factor in terms_of(value) if names)
+
+
 def symbols(value: Dim) -> tuple[str, ...]:
     """The symbols of a length, in order of appearance, each once."""
     return () if isinstance(value, int) else _symbols(value.text)

@@ -22,6 +22,7 @@ class Layout:
         symbolic: the symbolic lengths, which say what is 1 for every size.
         repeated: axes along which broadcasting repeats elements, whatever the length.
         moves: what each call adds to the offset: an expression times bytes.
+        along: bytes from an iteration to the next, where a kernel runs several.
     """
 
     offset: int
@@ -30,6 +31,7 @@ class Layout:
     symbolic: tuple[Dim, ...]
     repeated: tuple[bool, ...]
     moves: tuple[tuple[Dim, int], ...] = ()
+    along: int = 0
 
 
 class NeedsCopy(Exception):  # noqa: N818 - a signal: the views are no index arithmetic here

@@ -54,10 +54,11 @@ class SectionSpec:
     Attributes:
         rank: number of loops.
         tensors: how operands are met: loads, then stores.
-        strategy: "map" where nothing is reduced; "scan" where results run along the last loop but
-            one, "scan row" where they run along the only one; "scatter" where elements are written
-            at computed places, one after another; "row" where the innermost loop is
-            reduced; "column" where elements beside each other belong to different results.
+        strategy: "map" where nothing is reduced; "repeat" where the first loop is over iterations
+            of a loop, which run one after another for each element; "scan" where results run along
+            the last loop but one, "scan row" where they run along the only one; "scatter" where
+            elements are written at computed places, one after another; "row" where the innermost
+            loop is reduced; "column" where elements beside each other belong to different results.
         reduced: how many loops, the last ones, are reduced.
     """
 

@@ -835,6 +835,11 @@ def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
     return seen is not None and all(seen.axes[axis] is None for axis in axes)
 
 
+def rises(chain: Chain, by: Mapping[str, int]) -> bool:
+    """Whether other elements are seen when symbols rise by these numbers."""
+    return any(isinstance(view, Part) and dims.rise(view.start, by) for view in chain)
+
+
 def in_steps(chain: Chain) -> Iterator[tuple[View, bool]]:
     """Yield views, and whether one is a place, with the index behind it that drops its axis."""
     waiting = list(chain)

@@ -92,8 +92,23 @@ def _planned_step(step: Step, backend: Backend) -> Step:
         phases = tuple(
             changed(each, body=planned(each.body, backend, each.writes)) for each in step.phases
         )
-        return changed(step, phases=phases, runners={})
+        return _interchanged_step(changed(step, phases=phases, runners={}), backend)
     return step
+
+
+def interchanged(program: Program, backend: Backend) -> Program:
+    """A program whose loops run as a backend runs them."""
+    steps = (_interchanged_step(step, backend) for step in program.steps)
+    return changed(program, steps=tuple(steps))
+
+
+def _interchanged_step(step: Step, backend: Backend) -> Step:
+    """A loop as one kernel for all iterations, where that is legal; other steps as they are."""
+    if not (isinstance(step, LoopRegion) and backend.capabilities.repeats):
+        return step
+    from fuser.programs import interchange  # most programs have no loops
+
+    return interchange.interchanged(step, backend)
 
 
 def settled(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> KernelSpec | Program:

@@ -83,6 +83,8 @@ class Layouts:
                 offsets by each call.
         """
         self.sizes = sizes
+        self.repeat = spec.plan.repeat
+        self._rises = dict(self.repeat.rises) if self.repeat else {}
         self._moving = moving
         self.by_rows = by_rows
         self.nested = nested
@@ -213,10 +215,13 @@ class Layouts:
             self._count(part.buffer)
         name, layout = part.buffer, self.base[part.buffer]
         moves: list[tuple[Dim, int]] = []
+        along = 0
         for place, view in enumerate(part.views):
-            if self._moving and isinstance(view, Part):
+            if isinstance(view, Part) and (self._moving or self._rises):
+                step = layout.strides[view.axis]
                 if not self._moving.isdisjoint(dims.symbols(view.start)):
-                    moves.append((view.start, layout.strides[view.axis]))
+                    moves.append((view.start, step))
+                along += dims.rise(view.start, self._rises) * step
             try:
                 layout = view.layout(layout, self.sizes)
             except layouts.NeedsCopy:
@@ -233,6 +238,8 @@ class Layouts:
         if moves:
             here = sum(dims.evaluate(index, self.sizes) * step for index, step in moves)
             layout = changed(layout, offset=layout.offset - here, moves=tuple(moves))
+        if along:
+            layout = changed(layout, along=along)
         self.known[part] = (name, layout)
         return name, layout
 

@@ -224,6 +224,11 @@ def _collapsed(
         ),
         _strategy(section, len(lengths)),
     )
+    if layouts.repeat is not None:
+        spec = changed(spec, rank=spec.rank + 1, strategy="repeat")
+        lengths = [layouts.sizes[layouts.repeat.trips], *lengths]
+        strides = [[layout.along, *steps]
+                   for layout, steps in zip(operands, strides, strict=True)]  # fmt: skip
     if 0 in shape:
         return spec, None
     return spec, _loops(section, found, lengths, strides)

@@ -19,6 +19,8 @@ class Capabilities:
         scans: results may run along an axis (cumsum); else NumPy, or CuPy, runs them.
         scatters: elements may be written at computed places (np.bincount); else NumPy, or CuPy,
             writes them.
+        repeats: a loop nest may be run several times for one block of elements after another
+            (`fuser.programs.interchange`); else each iteration of a loop is a kernel.
         stores_last: a loop nest of several outputs reads an element of all inputs before it writes
             any output there: then outputs may be inputs.
         each_stores_last: that holds of each loop nest of a kernel of several.
@@ -31,6 +33,7 @@ class Capabilities:
     nested_reductions: bool = False
     scans: bool = False
     scatters: bool = False
+    repeats: bool = False
     stores_last: bool = False
     each_stores_last: bool = False
     element_loops: bool = False

@@ -17,6 +17,30 @@ class Buffer:
 
 
 @record
+class Repeat:
+    """Iterations of a loop that a kernel runs for one block of elements after another.
+
+    The kernel's one loop nest is an iteration: see `fuser.programs.interchange`.
+
+    Attributes:
+        trips: the symbol of how many iterations there are; at least one.
+        index: the scalar that is the loop's index; given is that of the first iteration.
+        step: by how much it rises.
+        carried: (argument, output) pairs: what the next iteration finds is what this one leaves.
+        rises: by how much lengths that tell where arguments are read rise from one to the next.
+        goes_on: the output that is true where an element goes on; "" where all always do. A block
+            of which no element does is done.
+    """
+
+    trips: str
+    index: str
+    step: int
+    carried: tuple[tuple[str, str], ...]
+    rises: tuple[tuple[str, int], ...] = ()
+    goes_on: str = ""
+
+
+@record
 class Plan:
     """A graph as kernels to launch in order.
 
@@ -27,6 +51,7 @@ class Plan:
         outputs: the buffer of each graph output.
         realised: why a value is stored for others to read, by its buffer: a code of `verdicts`.
         pairs: pairs of stored values that were considered for one loop nest.
+        repeat: the iterations of a loop that its one kernel runs.
     """
 
     graph: Graph
@@ -35,3 +60,4 @@ class Plan:
     outputs: tuple[Buffer, ...]
     realised: dict[str, str] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
+    repeat: Repeat | None = None

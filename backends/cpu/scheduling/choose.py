@@ -35,6 +35,9 @@ def choose(
         turns: where these are the rows of one block of so many that run after one another, how
             many: such a block is never split.
     """
+    if nest.strategy == "repeat" and nest.rank > 2:  # short rows would leave most of them empty
+        short = lengths[-1] < lanes_of(nest, features) // 4
+        return Schedule(vectors=1) if short else DEFAULT
     if nest.strategy != "map" and not nest.reduced:
         return DEFAULT
     if nest.strategy != "map":

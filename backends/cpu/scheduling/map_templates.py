@@ -14,6 +14,7 @@ from fuser.backends.cpu.section import beside, lanes_of, packs, streams
 from fuser.backends.cpu.vector_loop import emit_section
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
+from fuser.runtime.symbolic import value_of
 
 Launch = tuple[list[int], Extent]
 
@@ -60,6 +61,11 @@ def _emit_row(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> 
     emit_section(module, nest, name)
 
 
+def _emit_repeated(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest that runs all iterations of a loop."""
+    emit_section(module, nest, name, lanes=lanes_of(nest, module.features, schedule.vectors))
+
+
 def _launch_whole(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
 ) -> Launch:
@@ -91,6 +97,17 @@ def _launch_scan(
     rows = max(1, columns // max(inner, 1))
     whole = -(-columns // tuning.SCAN_COLUMNS) * tuning.SCAN_COLUMNS
     return [], Extent(outer, inner, elements, rows, whole, schedule)
+
+
+def _launch_repeated(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    trips, *outside, inner = lengths
+    outer = math.prod(outside)
+    elements = outer * inner
+    chunk = costs.chunk_elements(elements, costs.cost_ns(nest) * value_of(trips))
+    chunks = workers.chunking(outer, inner, False, chunk)
+    return [], Extent(outer, inner, elements * trips, *chunks, schedule)
 
 
 def _chunk(nest: LoopNest, lengths: Lengths) -> int:
@@ -132,6 +149,9 @@ TEMPLATES: dict[Kind, Template] = {
     Kind("map"): Template(
         _emit_loops, _launch_loops, _has_loops,
         parameters={"store": ("normal", "streaming"), "vectors": (2, 1)},
+    ),
+    Kind("repeat"): Template(
+        _emit_repeated, _launch_repeated, parameters={"vectors": (2, 1)},
     ),
     Kind("scan"): Template(_emit_scan, _launch_scan),
     Kind("scan row"): Template(_emit_row, _launch_whole),
