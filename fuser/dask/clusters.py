@@ -55,10 +55,8 @@ class Cluster:
         """The lane of each task of a layer; None where they go with no lanes one to one.
 
         Args:
-            tasks: of the layer: what each needs, by its key.
+            tasks: of the layer, as many as there are lanes: what each needs, by its key.
         """
-        if len(tasks) != len(self.keys):
-            return None
         found: dict[Any, int] = {}
         for key, needs in tasks.items():
             inside = {self.lanes[each] for each in needs if each in self.lanes}
@@ -98,6 +96,10 @@ class Clusters:
             wanted: keys that have to stay.
         """
         self.graph, self.wanted = graph, wanted
+        self._aliases = {
+            key: node.target for key, node in graph.items()
+            if type(node) is Alias and node.target != key
+        }  # fmt: skip
         self.clusters: list[Cluster] = []
         self._of: dict[str, Cluster] = {}
         self._layers: dict[str, dict[Any, list[Any]]] = {}
@@ -116,8 +118,8 @@ class Clusters:
 
     def behind(self, key: Any) -> Any:
         """What a key is another name of, or the key."""
-        while isinstance(node := self.graph.get(key), Alias) and node.target != key:
-            key = node.target
+        while key in self._aliases:
+            key = self._aliases[key]
         return key
 
     def _place(self, name: str) -> None:
@@ -127,7 +129,9 @@ class Clusters:
             return
         reads = set(next(iter(tasks.values())))
         for cluster in reversed(self.clusters):
-            if reads.isdisjoint(cluster.lanes) and reads.isdisjoint(cluster.given):
+            if len(cluster.keys) != len(tasks) or (
+                reads.isdisjoint(cluster.lanes) and reads.isdisjoint(cluster.given)
+            ):
                 continue
             lanes = cluster.lanes_of(tasks)
             if lanes is not None and not self._waits(name, cluster):
