@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from fuser.backends.cpu.body import Features
 
-#: `fuser_pack_<bytes>` of `packing.py`, and `fuser_huge_<function>` of `elementary/huge.py`.
-PREFIXES = PACK, HUGE = "fuser_pack_", "fuser_huge_"
+#: `fuser_pack_<bytes>` of `packing.py`, `fuser_huge_<function>` of `elementary/huge.py`, and
+#: `fuser_rows_<rank>` of `vector_loop.py`.
+PREFIXES = PACK, HUGE, ROWS = "fuser_pack_", "fuser_huge_", "fuser_rows_"
 _writers: dict[str, Callable[[str, Features], str]] = {}
 
 

@@ -8,9 +8,10 @@ has a whole vector is instead the end of one more vector, whose first elements a
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, shared_functions
 from fuser.backends.cpu.body import UNROLLED, Body, Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
+from fuser.backends.cpu.shared_functions import ROWS
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
@@ -30,6 +31,67 @@ def emit_section(
     section.compute()
     module.functions.append(VectorLoop(section).text())
     return section.lanes
+
+
+def apart_text(rank: int) -> str:
+    """The module of `fuser_rows_<rank>`: it notes which addresses the rows of an operand span.
+
+    It gives whether these lie apart from those of the first operands, `%loads` of them, which were
+    noted before; of one of these it gives true.
+
+    Args:
+        rank: how many axes rows are counted along, each by a length and a stride.
+    """
+    axes = "".join(f", i64 %length{d}, i64 %step{d}" for d in range(rank))
+    lines = []
+    first = last = "%base"
+    for d in range(rank):
+        lines += [
+            f"  %steps{d} = sub i64 %length{d}, 1",
+            f"  %reach{d} = mul i64 %steps{d}, %step{d}",
+            f"  %back{d} = icmp slt i64 %reach{d}, 0",
+            f"  %down{d} = select i1 %back{d}, i64 %reach{d}, i64 0",
+            f"  %up{d} = select i1 %back{d}, i64 0, i64 %reach{d}",
+            f"  %first{d} = add i64 {first}, %down{d}",
+            f"  %last{d} = add i64 {last}, %up{d}",
+        ]
+        first, last = f"%first{d}", f"%last{d}"
+    reached = "\n".join(lines)
+    return f"""\
+define i1 @{ROWS}{rank}(ptr %spans, i64 %k, i64 %loads, ptr %row, i64 %bytes{axes}) {{
+entry:
+  %base = ptrtoint ptr %row to i64
+{reached}
+  %end = add i64 {last}, %bytes
+  %own = getelementptr [2 x i64], ptr %spans, i64 %k
+  store i64 {first}, ptr %own
+  %own.end = getelementptr i64, ptr %own, i64 1
+  store i64 %end, ptr %own.end
+  %is.load = icmp ult i64 %k, %loads
+  br i1 %is.load, label %yes, label %look
+look:
+  %l = phi i64 [ 0, %entry ], [ %l1, %other ]
+  %more = icmp ult i64 %l, %loads
+  br i1 %more, label %other, label %yes
+other:
+  %at = getelementptr [2 x i64], ptr %spans, i64 %l
+  %until.at = getelementptr i64, ptr %at, i64 1
+  %begin = load i64, ptr %at
+  %until = load i64, ptr %until.at
+  %before = icmp ule i64 %end, %begin
+  %after = icmp ule i64 %until, {first}
+  %beside = or i1 %before, %after
+  %l1 = add i64 %l, 1
+  br i1 %beside, label %look, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
+
+
+shared_functions.register(ROWS, lambda rank, _: apart_text(int(rank)))
 
 
 class VectorLoop:
@@ -67,6 +129,7 @@ class VectorLoop:
             *(f"  %carry{number} = alloca {value.scalar}"
               for number, (value, _) in section.carried.items()),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
+            *([f"  %spans = alloca [{2 * len(self.moving)} x i64]"] if self.overlapping else []),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",
             f"  %vectors = udiv i64 %n, {self.lanes}",
@@ -232,39 +295,22 @@ class VectorLoop:
             "  br i1 %worth, label %look, label %begin",
             "look:",
         ]
-        for k in self.moving:
-            first, last = f"%base{k}", f"%base{k}"
-            lines.append(f"  %base{k} = ptrtoint ptr {self.section.pointers[k]} to i64")
-            for d, length in enumerate(self.section.lengths):
-                name = f"{k}.{d}"
-                lines += [
-                    f"  %steps{name} = sub i64 {length}, 1",
-                    f"  %reach{name} = mul i64 %steps{name}, {self.section.outer[k][d]}",
-                    f"  %down{name} = call i64 @llvm.smin.i64(i64 %reach{name}, i64 0)",
-                    f"  %up{name} = call i64 @llvm.smax.i64(i64 %reach{name}, i64 0)",
-                    f"  %first{name} = add i64 {first}, %down{name}",
-                    f"  %last{name} = add i64 {last}, %up{name}",
-                ]
-                first, last = f"%first{name}", f"%last{name}"
+        lengths, apart = self.section.lengths, "true"
+        name, count = f"{ROWS}{len(lengths)}", len(self.section.nest.loads)
+        words = ("ptr", "i64", "i64", "ptr", "i64", *["i64"] * (2 * len(lengths)))
+        self.section.module.declare(name, "i1", words)
+        loads = sum(k < count for k in self.moving)
+        for place, k in enumerate(self.moving):
+            pairs = zip(lengths, self.section.outer[k], strict=True)
+            outer = "".join(f", i64 {length}, i64 {step}" for length, step in pairs)
             lines += [
-                f"  %begin{k} = add i64 {first}, 0",
                 f"  %row.bytes{k} = mul i64 %iend, {self.sizes[k]}",
-                f"  %end{k} = add i64 {last}, %row.bytes{k}",
+                (f"  %apart{k} = call i1 @{name}(ptr %spans, i64 {place}, i64 {loads}, "
+                 f"ptr {self.section.pointers[k]}, i64 %row.bytes{k}{outer})"),
             ]
-        for name in ("smin", "smax"):
-            self.section.module.declare(f"llvm.{name}.i64", "i64", ("i64", "i64"))
-        apart = "true"
-        for store in self.moving:
-            for load in self.moving:
-                if load < len(self.section.nest.loads) <= store:
-                    name = f"{store}.{load}"
-                    lines += [
-                        f"  %before{name} = icmp ule i64 %end{store}, %begin{load}",
-                        f"  %after{name} = icmp ule i64 %end{load}, %begin{store}",
-                        f"  %beside{name} = or i1 %before{name}, %after{name}",
-                        f"  %apart{name} = and i1 {apart}, %beside{name}",
-                    ]
-                    apart = f"%apart{name}"
+            if k >= count:
+                lines.append(f"  %all.apart{k} = and i1 {apart}, %apart{k}")
+                apart = f"%all.apart{k}"
         return [
             *lines, "  br label %begin", "begin:",
             f"  %again = phi i1 [ false, %{block} ], [ {apart}, %look ]",

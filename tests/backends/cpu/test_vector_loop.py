@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.machine import target
+from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.scheduling import choose
 from tests.backends.cpu.chosen_schedules import answers_of
 
@@ -97,3 +98,33 @@ def test_threads_share_rows() -> None:
         around(u, plain)
         fused(u, own)
         np.testing.assert_array_equal(own, plain)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_spans_of_rows_lie_apart_as_their_addresses_say(rank: int) -> None:
+    """Strides of either sign and of zero; what is read may lie anywhere."""
+    address = loader.shared_address(f"fuser_rows_{rank}")
+    assert address is not None
+    kinds = [ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p]
+    kinds += [ctypes.c_int64] * (1 + 2 * rank)
+    function = ctypes.CFUNCTYPE(ctypes.c_bool, *kinds)(address)
+    generator = np.random.default_rng(rank)
+    verdicts = set()
+    for _ in range(300):
+        loads, stores = generator.integers(0, 4), generator.integers(1, 3)
+        spans = (ctypes.c_int64 * (2 * (loads + stores)))()
+        known: list[tuple[int, int]] = []
+        for place in range(loads + stores):
+            base, size = int(generator.integers(4000, 9000)), int(generator.integers(0, 300))
+            axes = [(int(generator.integers(1, 4)), int(generator.integers(-400, 401)))
+                    for _ in range(rank)]  # fmt: skip
+            starts = [base + sum(k * step for k, (_, step) in zip(index, axes, strict=True))
+                      for index in np.ndindex(*(length for length, _ in axes))]  # fmt: skip
+            own = min(starts), max(starts) + size
+            found = function(spans, place, loads, base, size, *(w for pair in axes for w in pair))
+            wanted = place < loads or all(own[1] <= a or b <= own[0] for a, b in known[:loads])
+            assert found == wanted
+            verdicts.add(found)
+            known.append(own)
+        assert [*spans] == [word for span in known for word in span]
+    assert verdicts == {True, False}
