@@ -26,7 +26,8 @@ def memory_orders(
     for node in graph.nodes:
         shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
         if node.op.is_input:
-            found[id(node)] = layouts.layout_of(arrays[node.payload.name], node.shape)
+            seen = found[id(node)] = layouts.layout_of(arrays[node.payload.name], node.shape)
+            orders[id(node)] = layouts.axis_order(len(shape), [seen], copied=True)
             continue
         if node.op.is_iota:
             found[id(node)] = layouts.contiguous(shape, node.shape, node.dtype.itemsize)

@@ -68,3 +68,20 @@ def test_what_is_written_into_stays_as_it_lies() -> None:
 
     for one, other in ((x, y), (y, x), (x, x), (y[::-1], x)):
         assert_same(added, one, other)
+
+
+def test_what_iterations_do_not_change_keeps_its_order() -> None:
+    """Each iteration makes an array of its own of what is the same in all of them."""
+
+    def carried(x: Any, n: Any) -> Any:
+        y, whole = x * 0.5, x > 0
+        count = np.zeros(x.shape, np.int64)
+        for k in range(n):
+            y, count = np.where(whole, k * 7, x + y), np.minimum(count, k) + np.where(whole, 7, 6)
+            whole = 1 & (x > 0.1)
+        return y, count, whole
+
+    x = np.random.default_rng(5).normal(size=(5, 13))
+    for n in (0, 1, 2, 5):
+        assert_same(carried, x, n)
+        assert_same(carried, np.asfortranarray(x), n)
