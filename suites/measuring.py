@@ -343,7 +343,7 @@ def _memory_of(state: CellState, row: Row, other: Runner | None) -> Accuracy:
         return Accuracy()
     found = problem_of(
         row.call, given, state.workload.function, state.arguments,
-        free_order=row.runner.kind == "peer",
+        free_order=row.runner.kind == "peer" or row.runner.own_arrays,
     )
     return Accuracy(np.inf, None, found) if found else Accuracy()
 

@@ -85,6 +85,8 @@ class Runner:
     """`start` compiles one trivial function: what loads with it is loaded."""
     typical_first_call_s: ClassVar[float] = 0.06
     """For the estimate of a run's length only."""
+    own_arrays: ClassVar[bool] = False
+    """Results of one that is no peer are arrays of another library than NumPy."""
     keeps_texts = False
     """Set on the runner whose plans, sources and assembly the record keeps: in one process."""
     writes_into: ClassVar[bool] = False

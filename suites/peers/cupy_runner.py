@@ -94,6 +94,7 @@ class CupyFusedRunner(CupyRunner):
 
     name = "cupy_fused"
     kind: ClassVar[RunnerKind] = "fused"
+    own_arrays = True
     description = "the fuser on CuPy's arrays; synchronised in each call"
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:

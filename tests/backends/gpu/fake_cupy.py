@@ -398,7 +398,7 @@ def _from_dlpack(value: Any) -> Any:
     return value.__dlpack__()
 
 
-def _modules() -> dict[str, ModuleType]:
+def modules() -> dict[str, ModuleType]:
     """Everything that can be imported."""
     runtime = _module(
         "cupy.cuda.runtime", getDevice=lambda: current[0], getDeviceCount=lambda: len(DEVICES),
@@ -450,7 +450,7 @@ def installed() -> Iterator[ModuleType]:
     """Let `import cupy` find the double."""
     before = {name: found for name, found in sys.modules.items()
               if name.split(".")[0] in ("cupy", "cupyx")}  # fmt: skip
-    made = _modules()
+    made = modules()
     for name in before:
         del sys.modules[name]
     sys.modules.update(made)
