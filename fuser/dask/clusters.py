@@ -15,7 +15,6 @@ So nothing is computed twice, and there are as many tasks at a time as a layer h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from operator import getitem
 from typing import Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
@@ -200,6 +199,13 @@ class Clusters:
                 found.update(self._task(keys, kept, functions))
         return _needed(found, self.wanted)
 
+    def _beside(self, key: Any) -> Any:
+        """A key that the graph has not: it may have been through here before."""
+        name = f"fused-{_layer(key)}"
+        while name in self._layers:
+            name = f"fused-{name}"
+        return (name, *key[1:])
+
     def _task(
         self, keys: list[Any], kept: list[int], functions: dict[Any, ChunkTasks]
     ) -> Iterator[tuple[Any, GraphNode]]:
@@ -213,7 +219,7 @@ class Clusters:
                 pattern.append(name)
         outputs = [keys[place] for place in kept]
         one = len(outputs) == 1
-        key = outputs[0] if one else (f"fused-{_layer(outputs[0])}", *outputs[0][1:])
+        key = outputs[0] if one else self._beside(outputs[0])
         if (function := functions.get(tuple(pattern))) is None:
             known = names | given
             parts: dict[Any, GraphNode] = {
@@ -233,7 +239,17 @@ class Clusters:
         yield key, Task(key, function, *map(TaskRef, given))
         if not one:
             for place, each in enumerate(outputs):
-                yield each, Task(each, getitem, TaskRef(key), place)
+                yield each, Task(each, taken, TaskRef(key), place)
+
+
+def taken(values: tuple[Any, ...], place: int) -> Any:
+    """One of several results.
+
+    Args:
+        values: what a lane gave.
+        place: of the result.
+    """
+    return values[place]
 
 
 def _together(*values: Any) -> tuple[Any, ...]:

@@ -1,6 +1,5 @@
 """Dask programs with the optimisation switched on: values, dtypes and keys are those without."""
 
-import operator
 import pickle
 import random
 from typing import Any
@@ -16,6 +15,7 @@ from dask.callbacks import Callback  # noqa: E402
 from dask.core import flatten  # noqa: E402
 
 import fuser  # noqa: E402
+from fuser.dask.clusters import taken  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
 from tests.children import said  # noqa: E402
 from tests.fuser.dask.programs import PROGRAMS, VALUES, WEIGHTS, Source, arrays  # noqa: E402
@@ -66,7 +66,7 @@ def tasks_of(*programs: Any) -> int:
     found = []
     with fuser.dask.fused(), Callback(pretask=lambda key, graph, _: found.append(graph[key])):
         dask.persist(*programs, scheduler="sync")
-    return sum(getattr(task, "func", operator.getitem) is not operator.getitem for task in found)
+    return sum(getattr(task, "func", taken) is not taken for task in found)
 
 
 def test_layers_that_dask_leaves_apart_are_one_task_for_each_block() -> None:
@@ -79,6 +79,20 @@ def test_layers_that_dask_leaves_apart_are_one_task_for_each_block() -> None:
     assert tasks_of(shared * 2 - x, shared / x + 1, shared.T.sum(axis=0)) == 4
     assert fuser.stats()["launches"] - before <= 4 * 2
     assert tasks_of(*(x * k + 1 for k in range(9))) == 9 * 4  # memory for one result at a time
+
+
+def test_a_graph_may_be_optimised_again() -> None:
+    """As Dask does where arrays become delayed objects."""
+    x = da.from_array(VALUES, chunks=(15, 50))
+    with fuser.dask.fused():
+        once = dask.optimize(x.min(axis=1), x.max(axis=1), np.exp(x) * x.mean())
+        again = dask.optimize(*once)
+        assert tasks_of(*again) == tasks_of(*once)
+        delayed = dask.delayed(lambda *parts: [part.sum() for part in parts])(*again)
+        wanted = VALUES.min(1).sum(), VALUES.max(1).sum(), (np.exp(VALUES) * VALUES.mean()).sum()
+        np.testing.assert_allclose(delayed.compute(scheduler="sync"), wanted)
+        delayed = dask.delayed(np.add)(x.min(), x.max())
+        assert delayed.compute(scheduler="sync") == VALUES.min() + VALUES.max()
 
 
 def test_a_cluster_needs_nothing_that_needs_it() -> None:
