@@ -5,6 +5,10 @@ Where iterations of the outer loop stand apart, `jammed` runs eight of them toge
 loops are one loop, in which eight sums are computed side by side and their elements are neighbours.
 What one iteration does stays in its order, so results are the same bit for bit. Between two blocks
 whole iterations have run.
+
+`for k in …: for j in …: c[i, j] += a[i, k] * b[k, j]` reads and writes a row in each iteration.
+Where it is the inner loop whose iterations stand apart, four of the outer one run together: an
+element takes in what they have for it one after another, in order, and is read and written once.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from fuser.base.records import changed
 from fuser.element_loops.code import (
     Array,
     Block,
+    Check,
     Constant,
     Expression,
     For,
@@ -36,6 +41,9 @@ from fuser.element_loops.row_blocks import flat
 
 #: Iterations that run together, and statements and operations of one, at most.
 WIDTH, _STATEMENTS, _OPERATIONS = 8, 24, 60
+#: Iterations that run together where elements take in one after another, and operations of one, at
+#: most: where there are many, reading an element is a small part.
+IN_TURN, _LIGHT = 4, 12
 
 
 def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statement, ...]:
@@ -51,6 +59,8 @@ def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statem
             found.append(one)
         elif isinstance(one, For) and one.step == 1 and (made := _Jam(one).made()) is not None:
             found += made
+        elif isinstance(one, For) and (turns := _InTurn.of(one)) is not None:
+            found += turns.made()
         elif isinstance(one, If):
             found.append(If(one.test, *(jammed(way, arrays) for way in inner(one))))
         elif isinstance(one, (For, Block)):
@@ -176,28 +186,130 @@ class _Jam:
                 yield one
             elif isinstance(one, (Set, Store)):
                 for copy in range(WIDTH):
-                    yield self._copy(one, copy, varying)
+                    yield _copy(one, self.loop.slot, copy, WIDTH, varying)
 
-    def _copy(self, one: Set | Store, copy: int, varying: set[str]) -> Statement:
-        """A statement of one of the iterations."""
 
-        def named(slot: str) -> str:
-            return slot if copy == WIDTH - 1 else f"{slot} of {copy}"
+class _InTurn:
+    """A loop whose iterations do something to the elements of a loop in it, one after another.
 
-        def of(each: Expression) -> Expression:
-            if isinstance(each, Get) and each.slot == self.loop.slot:
-                return Operation("exact_add", "int64", (each, Constant("int64", copy)))
-            if isinstance(each, Get) and each.slot in varying:
-                return changed(each, slot=named(each.slot))
-            if isinstance(each, Operation):
-                return changed(each, args=tuple(map(of, each.args)))
-            return changed(each, indices=tuple(map(of, each.indices))) if isinstance(
-                each, Load
-            ) else each
+    It is legal to run several together where each array that the inner loop writes is touched at
+    one element in an iteration of it, the same whatever the outer iteration is, and nowhere else:
+    then elements depend on no other one, and each meets the outer iterations in their order.
+    """
 
-        if isinstance(one, Set):
-            return Set(named(one.slot), of(one.value))
-        return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
+    def __init__(self, loop: For, inner: For) -> None:
+        self.loop, self._inner = loop, inner
+        body = tuple(flat(loop.body))
+        place = body.index(inner)
+        self._head, self._tail = body[:place], body[place + 1 :]
+        self._inside = tuple(flat(inner.body))
+        whole = (*self._head, inner, *self._inside, *self._tail)
+        self._sets = {each.slot for each in whole if isinstance(each, (Set, For))} | {loop.slot}
+
+    @classmethod
+    def of(cls, loop: For) -> _InTurn | None:
+        """A loop with one in it, where it may run so and gains by it; else None."""
+        inner = [each for each in flat(loop.body) if isinstance(each, For)]
+        made = cls(loop, inner[0]) if len(inner) == 1 and loop.step == inner[0].step == 1 else None
+        return made if made is not None and made._is_legal() else None
+
+    def _is_legal(self) -> bool:
+        """Whether several iterations may run together, and elements are then read less often."""
+        loop, inner, around = self.loop, self._inner, (*self._head, *self._tail)
+        if not (inner.short and all(isinstance(each, (Set, Store)) for each in self._inside)):
+            return False
+        if not all(isinstance(each, (Set, Check)) for each in around):
+            return False
+        if not all(map(self._stays, (loop.start, loop.stop, inner.start, inner.stop))):
+            return False
+        if sum(isinstance(part, Operation) for part in _parts(self._inside)) > _LIGHT:
+            return False
+        sets = [each.slot for each in (*around, *self._inside) if isinstance(each, Set)]
+        index, told = Get(inner.slot, "int64"), dict[Expression, Expression]()
+        for each in self._inside:
+            if isinstance(each, Set) and sets.count(each.slot) == 1:
+                value = told.get(each.value, each.value)
+                if value == index or self._stays(value):
+                    told[Get(each.slot, each.value.dtype)] = value
+        places: dict[int, set[tuple[Expression, ...]]] = {}
+        for part in _parts(self._inside):
+            if isinstance(part, (Load, Store)):
+                place = tuple(told.get(each, each) for each in part.indices)
+                places.setdefault(part.array, set()).add(place)
+        written = {each.array for each in self._inside if isinstance(each, Store)}
+        if any(isinstance(part, Load) and part.array in written for part in _parts(around)):
+            return False
+        for array in written:
+            place, *others = places[array]
+            own = all(each == index or self._stays(each) for each in place)
+            if others or not own or place[-1] != index:
+                return False
+        body = (*self._head, inner, *self._tail)
+        return bool(written) and _reads_what_it_sets(body, {loop.slot}, self._sets)
+
+    def _stays(self, one: Expression) -> bool:
+        """Whether an expression is known before the loop, and reads no element."""
+        return not any(
+            isinstance(part, Load) or (isinstance(part, Get) and part.slot in self._sets)
+            for part in parts_of(one)
+        )
+
+    def made(self) -> list[Statement]:
+        """Blocks of iterations, and those that are left."""
+        loop, zero = self.loop, Constant("int64", 0)
+        some = Operation("less", "bool", (loop.start, loop.stop))
+        gap = Operation("subtract", "int64", (loop.stop, loop.start))
+        count = Operation("select", "int64", (some, gap, zero))
+        count = Operation("maximum", "int64", (count, zero))  # of a gap that overflows none
+        left = Operation("remainder", "int64", (count, Constant("int64", IN_TURN)))
+        whole = Operation("subtract", "int64", (count, left))
+        end = Operation("add", "int64", (loop.start, whole))
+        together = changed(self._inner, body=self._copies(self._inside))
+        body = (*self._copies(self._head), together, *self._copies(self._tail))
+        return [changed(loop, stop=end, step=IN_TURN, body=body), changed(loop, start=end)]
+
+    def _copies(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        """Statements of several iterations, one iteration after another."""
+        varying = self._sets - {self.loop.slot, self._inner.slot}
+        return tuple(
+            _copy(one, self.loop.slot, copy, IN_TURN, varying)
+            for copy in range(IN_TURN) for one in body
+            if isinstance(one, (Set, Store, Check))
+        )  # fmt: skip
+
+
+def _parts(body: Sequence[Statement]) -> Iterator[Statement | Expression]:
+    """Yield statements that are no loops, and all that is in their expressions."""
+    for one in body:
+        yield one
+        for each in expressions_of(one):
+            yield from parts_of(each)
+
+
+def _copy(
+    one: Set | Store | Check, loop: str, copy: int, width: int, varying: set[str]
+) -> Statement:
+    """A statement of one of the iterations of a loop; of the last variables keep their names."""
+
+    def named(slot: str) -> str:
+        return slot if copy == width - 1 else f"{slot} of {copy}"
+
+    def of(each: Expression) -> Expression:
+        if isinstance(each, Get) and each.slot == loop:
+            return Operation("exact_add", "int64", (each, Constant("int64", copy)))
+        if isinstance(each, Get) and each.slot in varying:
+            return changed(each, slot=named(each.slot))
+        if isinstance(each, Operation):
+            return changed(each, args=tuple(map(of, each.args)))
+        return changed(each, indices=tuple(map(of, each.indices))) if isinstance(
+            each, Load
+        ) else each
+
+    if isinstance(one, Set):
+        return Set(named(one.slot), of(one.value))
+    if isinstance(one, Check):
+        return Check(of(one.test))
+    return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
 
 
 def _following(whole: Sequence[Statement], slot: str, written: set[int]) -> set[str]:

@@ -10,8 +10,8 @@ import pytest
 import fuser
 from fuser.element_loops.code import For, everything
 from fuser.element_loops.translate import translated
-from fuser.element_loops.unroll_and_jam import WIDTH, jammed
-from tests.fuser.element_loops.random_programs import same
+from fuser.element_loops.unroll_and_jam import IN_TURN, WIDTH, jammed
+from tests.fuser.element_loops.random_programs import loaded, outcome, same
 
 _J = "for j in range(a.shape[1]):\n    "
 JAMMED = {
@@ -39,11 +39,38 @@ _NAMES = (("a", "float64[2]"), ("b", "float64[2]"), ("c", "pyfloat"), ("x", "flo
           ("y", "float64[1]"))  # fmt: skip
 
 
-def _blocks(source: str) -> int:
+_K = "for k in range(b.shape[0]):\n    "
+_KJ = _K + "for j in range(b.shape[1]):\n        "
+IN_TURNS = {
+    "product": _KJ + "a[0, j] += x[k] * b[k, j]",
+    "slices": _K + "a[0, :] += x[k] * b[k, :]",
+    "a factor": _K + "s = x[k] * c\n    for j in range(b.shape[1]):\n"
+    "        a[1, j] = a[1, j] * s + b[k, j]\n    t = s",
+    "a sum of each": _K + "s = 0.0\n    for j in range(b.shape[1]):\n        s += b[k, j]\n"
+    "        a[0, j] += s\n    t = s - k",
+    "two arrays": _KJ + "a[0, j] += b[k, j]\n        y[j] = a[0, j] - y[j] * c",
+    "three loops": "for i in range(a.shape[0]):\n    for k in range(b.shape[0]):\n"
+    "        for j in range(b.shape[1]):\n            a[i, j] += x[k] * b[k, j]",
+    "planes down": _KJ + "a[j, j] += b[k, j]",
+}
+AFTER_EACH_OTHER = {
+    "another row each": _KJ + "a[k, j] += x[k] * b[k, j]",
+    "the element beside": _K + "for j in range(b.shape[1] - 1):\n        a[0, j] += a[0, j + 1]",
+    "an element read before": _K + "s = a[0, 0]\n    for j in range(b.shape[1]):\n"
+    "        a[0, j] += s",
+    "a number that is carried": _KJ + "a[0, j] += c\n        c = b[k, j]",
+    "bounds that differ": _K + "for j in range(k):\n        a[0, j] += b[k, j]",
+    "an index that is set": _K + "j = 0\n    for i in range(b.shape[1]):\n"
+    "        a[0, j] += b[k, i]\n        j = i",
+    "down a column": _K + "for j in range(b.shape[1]):\n        a[j, 0] += b[k, j]",
+}
+
+
+def _blocks(source: str, width: int = WIDTH) -> int:
     """How many loops run several iterations at a time."""
     code = translated(source, _NAMES, ())[0]
     found = everything(jammed(code.body, code.arrays))
-    return sum(isinstance(each, For) and each.step == WIDTH for each in found)
+    return sum(isinstance(each, For) and each.step == width for each in found)
 
 
 @pytest.mark.parametrize("name", JAMMED)
@@ -56,6 +83,41 @@ def test_iterations_that_stand_apart(name: str) -> None:
 def test_iterations_that_depend_on_each_other(name: str) -> None:
     """They run one after another; so do those that go along rows already."""
     assert not _blocks(AS_THEY_STAND[name])
+
+
+@pytest.mark.parametrize("name", IN_TURNS)
+def test_elements_take_in_iterations_one_after_another(name: str) -> None:
+    """Four iterations run together where it is the inner loop's that stand apart."""
+    assert _blocks(IN_TURNS[name], IN_TURN) == 1
+
+
+@pytest.mark.parametrize("name", AFTER_EACH_OTHER)
+def test_elements_that_depend_on_each_other(name: str) -> None:
+    """An iteration begins when the one before it is over."""
+    assert not _blocks(AFTER_EACH_OTHER[name], IN_TURN)
+
+
+@pytest.mark.parametrize("name", [*IN_TURNS, *AFTER_EACH_OTHER])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_results_of_iterations_in_turn(name: str, dtype: str) -> None:
+    """Bit for bit, of any number of iterations; also what variables are left with, and errors."""
+    lines = {**IN_TURNS, **AFTER_EACH_OTHER}[name].replace("\n", "\n    ")
+    source = "import numpy as np\n\n\ndef f(a, b, c, x, y):\n    s = t = 0.0\n    k = j = -1\n"
+    source += f"    {lines}\n    return a, y, s, t, k, j, c\n"
+    plain = loaded(source, f"in turn {name}")
+    fused = fuser.fuse(plain, fallback="allow")
+    for rows, columns in ((0, 3), (1, 1), (3, 5), (4, 9), (6, 0), (7, 9), (9, 9), (21, 40)):
+        rng = np.random.default_rng(rows)
+        shapes = ((max(rows, columns, 2), columns + 1), (rows, columns), (rows,), (columns,))
+        arrays = [(rng.standard_normal(shape) * 9).astype(dtype) for shape in shapes]
+        pairs = []
+        for _ in range(2):
+            a, b, x, y = (array.copy() for array in arrays)
+            pairs.append([a, b, 0.5 if dtype[0] == "f" else 2, x, y])
+        wanted, found = outcome(plain, pairs[0]), outcome(fused, pairs[1])
+        assert wanted[0] == found[0]
+        assert same(wanted[1], found[1])
+        assert all(map(same, *pairs))
 
 
 def _several(a: Any, b: Any, x: Any) -> Any:
