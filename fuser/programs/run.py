@@ -245,7 +245,9 @@ def run_loop(
         found = f"{type(error).__name__}: {error}"
         raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None
     # They may give memory that was handed over to them.
-    operands = [each for place, each in enumerate(operands) if place not in step.owned]
+    owned = {step.operands[place][0] for place in step.owned}
+    operands = [each for (name, _), each in zip(step.operands, operands, strict=True)
+                if name not in owned]  # fmt: skip
     return opaque_calls.run(step.nodes, operands, numbers, results)
 
 

@@ -184,9 +184,11 @@ class Splitter:
         for step, last in list(zip(self.steps, dropped, strict=True))[count:]:
             if isinstance(step, (LoopRegion, ElementLoop)):
                 names = [name for name, _ in step.operands]
+                copied = step.region.copied if isinstance(step, LoopRegion) else ()
                 step.owned = frozenset(
                     place for place, (name, chain) in enumerate(step.operands)
-                    if name in made and name in last and names.count(name) == 1 and not chain
+                    if name in made and name in last and not chain
+                    and _is_handed_over(names, place, copied)
                 )  # fmt: skip
 
     def _take(self, other: Program, count: int) -> int:
@@ -452,3 +454,15 @@ def _walk_to(
     order = walk(outputs, lambda node: id(node) in names)
     taken.update((id(node), node) for node in order if id(node) in names)
     return [node for node in order if id(node) not in names]
+
+
+def _is_handed_over(names: Sequence[str], place: int, copied: Sequence[bool]) -> bool:
+    """Whether a loop that takes operands of some names may write into one that nothing else needs.
+
+    Where it takes one value several times, it is the first of them, if all others are copied before
+    the loop begins.
+    """
+    same = [each for each, name in enumerate(names) if name == names[place]]
+    return same == [place] or (
+        same[0] == place and all(each < len(copied) and copied[each] for each in same)
+    )

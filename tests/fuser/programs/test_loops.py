@@ -16,6 +16,8 @@ import fuser
 from fuser.base import budget, trees
 from fuser.capture import loops
 from fuser.ir import opaque_calls
+from fuser.program_spec import LoopRegion
+from fuser.programs import partition
 from tests.fuser.comparing import difference, independent, run_plain
 from tests.fuser.programs import loop_programs as programs
 from tests.threads import on_threads
@@ -420,3 +422,49 @@ def test_loops_in_loops_are_unrolled_where_there_is_time_for_all_looks(
     fused = fuser.fuse(function, fallback="allow")
     np.testing.assert_allclose(fused(x), function(x), rtol=1e-13)
     assert (not fused.fallbacks) is fits
+
+
+def _two_of_one(u: Any, n: int) -> Any:
+    now, after = u * 2.0, u * 2.0
+    for _ in range(n):
+        after[1:-1] = now[:-2] + now[2:]
+        now, after = after, now
+    return now
+
+
+def _two_of_one_and_itself(u: Any, n: int) -> Any:
+    first = u * 2.0
+    now, after = first.copy(), first.copy()
+    for _ in range(n):
+        after[1:-1] = now[:-2] + first[2:]
+        now, after = after, now
+    return now, after, first
+
+
+def _three_of_one(u: Any, n: int) -> Any:
+    a = b = c = u * 2.0
+    for _ in range(n):
+        a, b, c = b + 1.0, c - a, a * 0.5
+    return a, b, c
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [(_two_of_one, [False, True]), (_two_of_one_and_itself, None), (_three_of_one, None)],
+)
+def test_arrays_that_begin_with_one_value(
+    function: Callable[..., Any], copies: list[bool] | None
+) -> None:
+    """A loop works on the value itself and on a copy where nothing else looks at the value."""
+    u = np.random.default_rng(3).standard_normal(30)
+    fused = fuser.fuse(function, fallback="error")
+    for trips in (0, 1, 2, 3, 8, 8, 8, 9):
+        own = u.copy()
+        for one, two in zip(np.atleast_2d(fused(own, trips)), np.atleast_2d(function(u, trips)),
+                            strict=True):  # fmt: skip
+            np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(own, u)
+    if copies is not None:
+        program = partition.prepare(fuser.trace(function, u, 8))
+        (step,) = [step for step in program.steps if isinstance(step, LoopRegion)]
+        assert [place not in step.owned for place in range(len(step.operands))] == copies
