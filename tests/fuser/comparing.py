@@ -32,18 +32,20 @@ def visible_strides(array: Any) -> tuple[int, ...]:
     return tuple(s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
 
 
-def difference(wanted: Any, found: Any, ulp: float = 0) -> str:
+def difference(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> str:
     """Say how two results differ; an empty string where they do not.
 
     Args:
         wanted: what NumPy gives.
         found: what the fused function gives.
         ulp: error allowed, in units in the last place of the wanted value.
+        close: error allowed instead, of the wanted value and of 1 together.
     """
     if type(wanted) is not type(found):
         return f"type {type(wanted).__name__} against {type(found).__name__}"
     if not isinstance(wanted, (np.ndarray, np.generic)):
         same = wanted == found or (wanted != wanted and found != found)
+        same = same or bool(close and np.isclose(found, wanted, close, close))
         return "" if same else f"{wanted!r} against {found!r}"
     if wanted.dtype != found.dtype:
         return f"dtype {wanted.dtype} against {found.dtype}"
@@ -51,17 +53,20 @@ def difference(wanted: Any, found: Any, ulp: float = 0) -> str:
         return f"shape {wanted.shape} against {found.shape}"
     if visible_strides(wanted) != visible_strides(found):
         return f"strides {wanted.strides} against {found.strides} for shape {wanted.shape}"
-    wrong = wrong_places(np.asarray(wanted), np.asarray(found), ulp)
+    wrong = wrong_places(np.asarray(wanted), np.asarray(found), ulp, close)
     if not wrong.any():
         return ""
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
     return f"value {wanted[place]!r} against {found[place]!r} at {place}, {wrong.sum()} in all"
 
 
-def wrong_places(wanted: Any, found: Any, ulp: float) -> Any:
-    """Where values differ by more than `ulp`; NaN is NaN, and 0.0 is not -0.0 when ulp is 0."""
+def wrong_places(wanted: Any, found: Any, ulp: float, close: float = 0) -> Any:
+    """Where values differ by more than is allowed; NaN is NaN, 0.0 is not -0.0 if nothing is."""
     if wanted.dtype.kind != "f":
         return wanted != found
+    if close:
+        wide = found.astype(np.float64), wanted.astype(np.float64)
+        return ~np.isclose(*wide, rtol=close, atol=close, equal_nan=True)
     same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
     if not ulp:
         return ~(same & ((np.signbit(wanted) == np.signbit(found)) | np.isnan(wanted)))
@@ -119,6 +124,7 @@ def compare(
     function: Function,
     *args: Any,
     ulp: float = 0,
+    close: float = 0,
     mode: str = "fused",
     fallback: str = "error",
     **keywords: Any,
@@ -137,30 +143,34 @@ def compare(
     for turn in ("first call", "second call"):
         fused_args = independent(args)
         found = run_plain(fused, fused_args, keywords)
-        if text := _outcome(wanted, found, plain_args, fused_args, ulp):
+        if isinstance(wanted, Exception) or isinstance(found, Exception):
+            alike = isinstance(wanted, Exception) and isinstance(found, type(wanted))
+            text = "" if alike else f"{wanted!r} against {found!r}"
+        else:
+            text = unlike(wanted, found, ulp, close)
+            left = unlike(plain_args, fused_args, ulp, close)
+            text = text or (left and f"of the arguments, {left}")
+        if text:
             return f"{turn}: {text}"
     return ""
 
 
-def _outcome(
-    wanted: Any, found: Any, plain_args: list[Any], fused_args: list[Any], ulp: float
-) -> str:
-    """Compare results or exceptions, and what became of the arguments."""
-    if isinstance(wanted, Exception) or isinstance(found, Exception):
-        if isinstance(wanted, Exception) and isinstance(found, type(wanted)):
-            return ""
-        return f"{wanted!r} against {found!r}"
+def unlike(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> str:
+    """As `difference`, of tuples, lists and dicts of results too."""
     shape, leaves = trees.flatten(wanted)
     other, others = trees.flatten(found)
     if trees.spell(shape) != trees.spell(other):
         return f"structure {shape} against {other}"
-    pairs = [*zip(leaves, others, strict=True)]
-    pairs += zip(trees.flatten(plain_args)[1], trees.flatten(fused_args)[1], strict=True)
-    for place, (one, two) in enumerate(pairs):
-        if text := difference(one, two, ulp):
-            where = f"output {place}" if place < len(leaves) else f"argument {place - len(leaves)}"
-            return f"{where}: {text}"
+    for place, (one, two) in enumerate(zip(leaves, others, strict=True)):
+        if text := difference(one, two, ulp, close):
+            return f"number {place}: {text}"
     return ""
+
+
+def assert_alike(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> None:
+    """Fail where two results differ: in types, layout or values."""
+    text = unlike(wanted, found, ulp, close)
+    assert not text, text
 
 
 def assert_same(function: Function, *args: Any, **options: Any) -> None:

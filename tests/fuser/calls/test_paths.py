@@ -15,6 +15,7 @@ import pytest
 import fuser
 from fuser.calls.program_fast_path import ENDED, ReadyProgram
 from fuser.calls.trace_cache import VALUE_LIMIT
+from tests.fuser.comparing import assert_alike, unlike
 
 W = np.arange(6.0)
 
@@ -183,20 +184,6 @@ def _arrays(found: Any) -> list[Any]:
     return [part for part in parts if isinstance(part, np.ndarray)]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two outcomes are alike: types, dtypes, shapes, strides; values but for rounding."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, np.ndarray):
-        layouts = one.dtype == other.dtype and (one.size < 2 or one.strides == other.strides)
-        return layouts and one.shape == other.shape and np.allclose(one, other, 1e-12, 0, True)
-    if isinstance(one, (float, np.floating)):
-        return bool(np.isclose(one, other, 1e-12, 0, True))
-    return bool(one == other)
-
-
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda each: each.__name__)
 def test_outcomes_in_every_order_lead_where_numpy_goes(function: Any) -> None:
     """Values, types, sharing, writes and exceptions are NumPy's, whichever path came first."""
@@ -207,7 +194,7 @@ def test_outcomes_in_every_order_lead_where_numpy_goes(function: Any) -> None:
                 W[:] = np.random.default_rng(seed).normal(size=6) * 3 + 1
             one, other = copy.deepcopy(arguments(seed)), copy.deepcopy(arguments(seed))
             wanted, found = outcome(function, one), outcome(fused, other)
-            assert same(found, wanted), (seed, found, wanted)
+            assert not unlike(wanted, found, close=1e-12), seed
 
 
 def fallbacks(fused: Any, *args: Any) -> int:
@@ -277,7 +264,7 @@ def test_paths_have_a_limit_and_a_reason() -> None:
 
     fused = fuser.fuse(steps, fallback="allow")
     for power in [*range(VALUE_LIMIT + 3), 0, 2]:
-        assert same(fused(np.full(3, 2.0**power)), steps(np.full(3, 2.0**power)))
+        assert_alike(fused(np.full(3, 2.0**power)), steps(np.full(3, 2.0**power)), close=1e-12)
     reason = fused.fallbacks[-1]
     assert reason.code == "many-paths"
     assert "test_paths.py" in reason.where
@@ -325,7 +312,7 @@ def test_modes_agree() -> None:
         fused = fuser.fuse(nested, mode=mode, fallback="error")
         for seed in range(10):
             args = arguments(seed)
-            assert same(fused(*args), nested(*args)), (mode, seed)
+            assert not unlike(nested(*args), fused(*args), close=1e-12), (mode, seed)
 
 
 def test_out_is_written_whichever_way_a_call_goes() -> None:
@@ -350,7 +337,7 @@ def test_what_a_loop_takes_back_is_asked_again() -> None:
     for values in ((100, -1, 7, -3), (-3, 7, -1, 100)):
         fused = fuser.fuse(shrunk, fallback="allow")
         for value in values:
-            assert same(fused(np.full(5, value)), shrunk(np.full(5, value)))
+            assert_alike(fused(np.full(5, value)), shrunk(np.full(5, value)), close=1e-12)
 
 
 def test_calls_that_all_end_in_numpy_decide_nothing_any_more() -> None:
@@ -365,11 +352,11 @@ def test_calls_that_all_end_in_numpy_decide_nothing_any_more() -> None:
         decided = []
         for turn in range(ENDED + 6):
             before = fuser.stats()
-            assert same(fused(np.ones(3)), timed(np.ones(3)))
+            assert_alike(fused(np.ones(3)), timed(np.ones(3)), close=1e-12)
             after = fuser.stats()
             decided.append(after.get("decisions", 0) > before.get("decisions", 0))
             assert after["fallbacks"] == before.get("fallbacks", 0) + 1
             if others and turn == 1:
-                assert same(fused(-np.ones(3)), timed(-np.ones(3)))
+                assert_alike(fused(-np.ones(3)), timed(-np.ones(3)), close=1e-12)
         assert all(decided[2:ENDED])
         assert decided[-1] is others

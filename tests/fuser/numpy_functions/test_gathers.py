@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fuser
 from fuser.ir.ops import DTYPES
+from tests.fuser.comparing import assert_alike
 
 rng = np.random.default_rng(7)
 
@@ -22,14 +23,6 @@ def table(dtype: str, length: int = 40) -> Any:
     return values
 
 
-def same(wanted: Any, found: Any) -> None:
-    """Bit for bit, with the same dtype, shape and strides."""
-    assert (wanted.dtype, wanted.shape) == (found.dtype, found.shape)
-    assert wanted.tobytes() == found.tobytes()
-    if 0 not in wanted.shape:
-        assert wanted.strides == found.strides
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("index", ["int8", "uint16", "int32", "uint32", "int64"])
 def test_elements_are_numpys(dtype: str, index: str) -> None:
@@ -39,9 +32,9 @@ def test_elements_are_numpys(dtype: str, index: str) -> None:
         x = table(dtype)
         least = -40 if np.dtype(index).kind == "i" else 0
         i = rng.integers(least, 40, length).astype(index)
-        same(x[i], fused(x, i))
-        same(x[::-2][i // 2], fused(x[::-2], i // 2))
-        same(x[i[::-1]], fused(x, i[::-1]))
+        assert_alike(x[i], fused(x, i))
+        assert_alike(x[::-2][i // 2], fused(x[::-2], i // 2))
+        assert_alike(x[i[::-1]], fused(x, i[::-1]))
     assert len(fused.explain(x, i).groups) == 1
 
 
@@ -94,14 +87,14 @@ def test_every_form_is_fused(form: str, layout: str) -> None:
         m = TABLES[layout](rng.integers(-9, 9, (rows, 6)).astype(float))
         i, j = rng.integers(-5, 5, (5, 7)), rng.integers(-6, 6, (5, 7))
         for first, second in ((i, j), (i.copy("F"), j.copy("F"))):
-            same(function(m, first, second), fused(m, first, second))
+            assert_alike(function(m, first, second), fused(m, first, second))
 
 
 def test_what_is_around_is_one_kernel() -> None:
     """Index, gather and what is done to the elements: nothing is stored between."""
     fused = fuser.fuse(lambda t, x: t[np.clip(x * 8, 0, 255).astype(np.int64)] * x + 1)
     t, x = rng.standard_normal(256), rng.random(1000) * 30
-    same(t[np.clip(x * 8, 0, 255).astype(np.int64)] * x + 1, fused(t, x))
+    assert_alike(t[np.clip(x * 8, 0, 255).astype(np.int64)] * x + 1, fused(t, x))
     explanation = fused.explain(t, x)
     assert len(explanation.groups) == 1
     assert explanation.ledger.planned_bytes == explanation.ledger.least_bytes
@@ -133,7 +126,7 @@ def test_bad_indices_are_numpys_to_refuse(bad: int) -> None:
                 plain = np.zeros(length)
                 with pytest.raises(IndexError):
                     function(x, wrong, plain)
-                same(plain, target)
+                assert_alike(plain, target)
             given = np.full(length, 5.0)
             with pytest.raises(IndexError, match="out of bounds"):
                 fuser.fuse(lambda x, i: x[i] + 1, fallback="allow")(x, wrong, out=given)
@@ -163,9 +156,9 @@ def test_whole_rows(dtype: str, cut: str) -> None:
         for index in ("int64", "int32"):
             i = rng.integers(-30, 30, (12, 5)).astype(index)
             m = _CUTS[cut](whole)
-            same(m[i[0]] + m[i[0]], doubled(m, i[0]))
-            same(m[i] + m[i], doubled(m, i))
-            same(np.max(m[i], axis=1), largest(m, i))
+            assert_alike(m[i[0]] + m[i[0]], doubled(m, i[0]))
+            assert_alike(m[i] + m[i], doubled(m, i))
+            assert_alike(np.max(m[i], axis=1), largest(m, i))
             np.testing.assert_allclose(mean(m, i), np.mean(m[i], axis=1), 1e-6)
     bad = i.copy()
     bad[7, 3] = 30
@@ -178,9 +171,9 @@ def test_indices_of_nothing() -> None:
     """An empty table has no place at all; no index is never wrong."""
     fused = fuser.fuse(lambda x, i: x[i] + 1, fallback="allow")
     x, i = table("float64"), np.zeros(3, np.int64)
-    same(x[i] + 1, fused(x, i))
-    same(x[i[:0]] + 1, fused(x, i[:0]))
-    same(x[:0][i[:0]] + 1, fused(x[:0], i[:0]))
+    assert_alike(x[i] + 1, fused(x, i))
+    assert_alike(x[i[:0]] + 1, fused(x, i[:0]))
+    assert_alike(x[:0][i[:0]] + 1, fused(x[:0], i[:0]))
     with pytest.raises(IndexError, match="index 0 is out of bounds for axis 0 with size 0"):
         fused(x[:0], i)
 
@@ -189,7 +182,7 @@ def test_what_a_part_of_is_used_is_checked_as_a_whole() -> None:
     """NumPy looks at every index, also of elements that are cut off afterwards."""
     fused = fuser.fuse(lambda x, i: x[i][:2] * 2, fallback="allow")
     x, i = table("float64"), np.array([1, 2, 3, 4])
-    same(x[i][:2] * 2, fused(x, i))
+    assert_alike(x[i][:2] * 2, fused(x, i))
     with pytest.raises(IndexError):
         fused(x, np.array([1, 2, 3, 40]))
 
@@ -207,11 +200,11 @@ def test_what_is_written_is_read_again() -> None:
     for _ in range(3):
         x, i = table("float64", 9), rng.integers(-9, 9, 9)
         mine = x.copy()
-        same(function(x, i), fused(mine, i))
-        same(x, mine)
+        assert_alike(function(x, i), fused(mine, i))
+        assert_alike(x, mine)
     x, i = table("float64", 9), rng.integers(-9, 9, 9)
     wanted = x[i] * 2
-    same(wanted, fuser.fuse(lambda x, i: x[i] * 2)(x, i, out=x))
+    assert_alike(wanted, fuser.fuse(lambda x, i: x[i] * 2)(x, i, out=x))
 
 
 def test_the_graphs_text_is_read_back() -> None:
@@ -237,7 +230,7 @@ def test_random_indices(data: st.DataObject) -> None:
     ends = st.integers(-len(x) - beyond, max(len(x) - 1 + beyond, -len(x) - beyond))
     i = np.array(data.draw(st.lists(ends, min_size=count, max_size=count)), np.int64)
     if all(-len(x) <= place < len(x) for place in i):
-        same(x[i] * 2, DOUBLED(x, i))
+        assert_alike(x[i] * 2, DOUBLED(x, i))
         return
     with pytest.raises(IndexError) as wanted:
         x[i]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fuser
 from fuser.ir.ops import DTYPES
-from tests.results import parts_of
+from tests.fuser.comparing import assert_alike
 
 rng = np.random.default_rng(11)
 UFUNCS = (np.add, np.multiply, np.maximum, np.minimum)
@@ -26,18 +26,6 @@ def numbers(dtype: str, *shape: int) -> Any:
     return values
 
 
-def same(wanted: Any, found: Any) -> None:
-    """Bit for bit, with the same dtype, shape and strides; NaN of either sign."""
-    for one, other in zip(parts_of(wanted), parts_of(found), strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        if one.dtype.kind == "f":
-            assert (np.isnan(one) == np.isnan(other)).all()
-            one, other = (np.where(np.isnan(part), 0, part) for part in (one, other))
-        assert one.tobytes() == other.tobytes()
-    for one, other in zip(parts_of(wanted), parts_of(found), strict=True):
-        assert 0 in one.shape or one.strides == other.strides
-
-
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_and_axis(dtype: str, ufunc: np.ufunc) -> None:
@@ -47,8 +35,8 @@ def test_every_dtype_and_axis(dtype: str, ufunc: np.ufunc) -> None:
     with np.errstate(all="ignore"):
         for shape in ((1,), (7,), (65,), (3, 5), (40, 70), (131, 9), (1, 6), (6, 1), (2, 3, 70)):
             x = numbers(dtype, *shape)
-            same(ufunc.accumulate(x, axis=-1), rows(x))
-            same(ufunc.accumulate(x), columns(x))
+            assert_alike(ufunc.accumulate(x, axis=-1), rows(x))
+            assert_alike(ufunc.accumulate(x), columns(x))
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
@@ -65,8 +53,8 @@ def test_what_comes_first_is_the_first_result(dtype: str, ufunc: np.ufunc) -> No
             x = np.repeat(first[:, None], count, axis=1)
             x[:, 1:] = -0.0
             y = np.ascontiguousarray(x.T)
-            same(ufunc.accumulate(x, axis=1), rows(x))
-            same(ufunc.accumulate(y, axis=0), columns(y))
+            assert_alike(ufunc.accumulate(x, axis=1), rows(x))
+            assert_alike(ufunc.accumulate(y, axis=0), columns(y))
 
 
 def test_no_elements() -> None:
@@ -74,7 +62,7 @@ def test_no_elements() -> None:
     fused = fuser.fuse(lambda x: (np.cumsum(x, axis=0), np.cumsum(x, axis=1)), fallback="error")
     for shape in ((0, 3), (3, 0), (0, 0), (2, 2)):
         x = np.ones(shape)
-        same((np.cumsum(x, axis=0), np.cumsum(x, axis=1)), fused(x))
+        assert_alike((np.cumsum(x, axis=0), np.cumsum(x, axis=1)), fused(x))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
@@ -87,7 +75,7 @@ def test_any_memory(axis: int | None) -> None:
     views = (m, m.T, np.asfortranarray(m), m[::2, ::3], m[::-1, ::-1], unaligned,
              np.broadcast_to(m[0], m.shape), np.broadcast_to(m[:, :1], m.shape))  # fmt: skip
     for x in views:
-        same(function(x), fused(x))
+        assert_alike(function(x), fused(x))
 
 
 PROGRAMS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
@@ -120,7 +108,7 @@ def test_what_is_around(name: str) -> None:
     fused = fuser.fuse(function, fallback="error" if kernels else "allow")
     for shape in ((30, 40), (5, 130), (70, 8)):
         x, y = (np.nan_to_num(numbers("float64", *shape), posinf=1, neginf=2) for _ in "xy")
-        same(function(x, y), fused(x, y))
+        assert_alike(function(x, y), fused(x, y))
     if kernels:
         assert len(fused.explain(x, y).groups) == kernels
 
@@ -138,10 +126,10 @@ def test_written_where_it_is_read() -> None:
     mine, plain = x.copy(), x.copy()
     wanted = function(plain)
     assert np.isclose(fused(mine), wanted, equal_nan=True)
-    same(plain, mine)
+    assert_alike(plain, mine)
     target = x.copy()
     fuser.fuse(lambda x: np.cumsum(x, axis=0), fallback="error")(target, out=target)
-    same(np.cumsum(x, axis=0), target)
+    assert_alike(np.cumsum(x, axis=0), target)
 
 
 def test_threads_change_no_bit() -> None:
@@ -153,7 +141,7 @@ def test_threads_change_no_bit() -> None:
             fused = fuser.fuse(lambda x, axis=axis: np.cumsum(x * x, axis=axis), fallback="error")
             for threads in (1, 2, 4):
                 fuser.set_num_threads(threads)
-                same(np.cumsum(x * x, axis=axis), fused(x))
+                assert_alike(np.cumsum(x * x, axis=axis), fused(x))
     finally:
         fuser.set_num_threads(before)
 
@@ -194,7 +182,7 @@ def test_random_shapes(rows: int, columns: int, step: int, turned: bool, seed: i
     """Any lengths and steps."""
     x = np.random.default_rng(seed).standard_normal((rows, columns))[::step, ::-step]
     x = x.T if turned else x
-    same(np.cumsum(x * 3, axis=1) - x, SUMS(x))
+    assert_alike(np.cumsum(x * 3, axis=1) - x, SUMS(x))
 
 
 def test_one_row_carries_its_results_in_registers() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import fuser
 from fuser.suites.families.solvers import line_search
+from tests.fuser.comparing import assert_alike
 
 
 def damped(x: Any, most: float) -> Any:
@@ -61,17 +62,6 @@ FUSED = [
 ]  # fmt: skip
 
 
-def same(found: Any, wanted: Any) -> None:
-    """Values bit for bit, and what they are."""
-    if isinstance(wanted, tuple):
-        for one, other in zip(found, wanted, strict=True):
-            same(one, other)
-        return
-    assert type(found) is type(wanted)
-    assert np.array_equal(found, wanted)
-    assert getattr(found, "dtype", None) == getattr(wanted, "dtype", None)
-
-
 @pytest.mark.parametrize(("function", "args"), FUSED)
 def test_a_float_that_iterations_change_is_known_after_them(
     function: Callable[..., Any], args: Any
@@ -84,7 +74,7 @@ def test_a_float_that_iterations_change_is_known_after_them(
         if function is line_search:  # sums may be rounded otherwise
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
         else:
-            same(found, wanted)
+            assert_alike(wanted, found)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64, np.complex128, np.bool_])

@@ -1,6 +1,7 @@
 """Reductions of what reductions give, beside NumPy: loop nests of one kernel."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -8,9 +9,8 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.fuser.comparing import visible_strides
+from tests.fuser.comparing import assert_same
 from tests.fuser.random_programs import laid_out
-from tests.results import parts_of
 from tests.settings import settings
 
 GENERATOR = np.random.default_rng(7)
@@ -65,19 +65,7 @@ FUNCTIONS: dict[str, tuple[Function, int]] = {
 }
 
 
-def _check(function: Function, *arrays: Any, rtol: float = 2e-5) -> None:
-    """What NumPy gives, three times: the first calls take other ways than later ones."""
-    with np.errstate(all="ignore"):
-        wanted = parts_of(function(*arrays))
-    fused = fuser.fuse(function, fallback="error")
-    for _ in range(3):
-        for one, other in zip(wanted, parts_of(fused(*arrays)), strict=True):
-            assert type(one) is type(other)
-            assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
-            assert visible_strides(one) == visible_strides(other)
-            np.testing.assert_allclose(other, one, rtol=rtol, atol=rtol * 10)
-
-
+_check = partial(assert_same, close=2e-5)
 SHAPES = [(37, 129), (1, 5), (5, 1), (1000, 3), (300, 70), (3, 7, 33), (40, 2049)]
 
 
@@ -112,7 +100,7 @@ def test_every_dtype(dtype: str) -> None:
         )  # fmt: skip
 
     x = (GENERATOR.normal(size=(70, 19)) * 3).astype(dtype)
-    _check(function, x, rtol=2e-3 if dtype == "f2" else 2e-5)
+    _check(function, x, close=2e-3 if dtype == "f2" else 2e-5)
 
 
 @pytest.mark.parametrize("seed", range(12))

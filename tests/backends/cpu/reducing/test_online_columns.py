@@ -13,6 +13,7 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import ONLINE, ONLINE_AWAITED, ONLINE_JOINED
+from tests.fuser.comparing import assert_alike
 from tests.results import parts_of
 from tests.settings import settings
 
@@ -39,10 +40,7 @@ SHAPES = [(4096, 64), (70, 2100), (2003, 257), (40_000, 5), (9001, 1030), (600, 
 
 def _agree(function: Any, x: Any, close: float) -> None:
     with np.errstate(all="ignore"):
-        expected = parts_of(function(x))
-    for ours, theirs in zip(parts_of(FUSED[function](x)), expected, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=close, atol=close, err_msg=function.__name__)
+        assert_alike(function(x), FUSED[function](x), close=close)
 
 
 @pytest.mark.parametrize("function", FUSED, ids=lambda each: each.__name__.strip("_"))
