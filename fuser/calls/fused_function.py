@@ -129,6 +129,22 @@ else:  # the base is made at run time, and takes no parameters
     _Base = {(P, Result): native_call.NativelyCallable}
 
 
+class _OfFunction:
+    """An attribute that functions have: the plain function's, read there and set there."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Know what it is called."""
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The plain function's; missing where that is no function."""
+        return self if instance is None else getattr(instance.__wrapped__, self._name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        """Change the plain function, as later calls notice."""
+        setattr(instance.__wrapped__, self._name, value)
+
+
 class FusedFunction(_Base[P, Result]):
     """A function whose array operations run as fused kernels.
 
@@ -142,6 +158,8 @@ class FusedFunction(_Base[P, Result]):
 
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(GenericAlias)  # FusedFunction[[int], float] in annotations
+        __code__, __defaults__, __kwdefaults__ = _OfFunction(), _OfFunction(), _OfFunction()
+        __closure__, __globals__ = _OfFunction(), _OfFunction()
 
     def __init__(
         self,
