@@ -342,7 +342,10 @@ class FusedFunction(_Base[P, Result]):
                     result = trees.put(result, place, given)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
-                    if not short and out is None and self._may_give_way and is_brief(call):
+                    slower = call.specialisation.slower
+                    brief = bool(slower) and exact_key(tuple(leaves)) in slower
+                    brief = not short and out is None and (brief or is_brief(call))
+                    if brief and self._may_give_way:
                         fell.append(Reason("no-gain", self._name, LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:
@@ -435,7 +438,10 @@ class FusedFunction(_Base[P, Result]):
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
                 whole = entry is not None and entry.refused == reason and not entry.found
                 whole = whole or anew
-                exact = None if whole else exact_key(tuple(leaves))
+                arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
+                laid_out = [(a.flags.c_contiguous, a.flags.writeable) for a in arrays]
+                alike = whole and all(contiguous for contiguous, _ in laid_out)
+                exact = (*laid_out, None if alike else exact_key(tuple(leaves)))
                 if len(leaves) > MOST_COMPARED:
                     structure, leaves = trees.shallow(args, kwargs)
                 call = PlainCall(
@@ -444,7 +450,6 @@ class FusedFunction(_Base[P, Result]):
                 )  # fmt: skip
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)
-                arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
                 executor.planned_for(arrays).install(self, call)
 
     @property
@@ -547,6 +552,15 @@ class FusedFunction(_Base[P, Result]):
         if made is known:
             return True
         made.missed = missed
+        if self._may_give_way and not (self._frames or self._hidden):
+            from fuser.calls.trials import is_slower
+
+            shapes, slower = exact_key(tuple(leaves)), call.specialisation.slower
+            if is_slower(made, self.__wrapped__, structure, leaves):
+                if len(slower) < READY_LIMIT:
+                    slower.add(shapes)
+                return False
+            slower.discard(shapes)
         self._ready[key] = made
         self._install(made.native(leaves, names, structure))
         return True

@@ -120,6 +120,20 @@ def test_many_kinds_take_turns() -> None:
     assert function(X, X).shape == X.shape
 
 
+def test_arrays_in_other_layouts_have_tables_of_their_own() -> None:
+    """Reversed, or read-only: the first of them that is refused says nothing of the others."""
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    function = fuser.fuse(lambda x: np.sort(x), fallback="allow")
+    for array in (X[::-1], X, fixed):
+        for _ in range(CALLS):
+            function(array)
+        served = _served(function)
+        for _ in range(CALLS):
+            assert function(array).tolist() == sorted(X)
+        assert _served(function) == served + CALLS
+
+
 class _Marked(np.ndarray):
     """A subclass, which NumPy computes with."""
 
