@@ -226,7 +226,9 @@ def _both_traces(
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not objects
         sure = alone and (evident or is_evident(function, leaves, True))
-        done = sure and not any(map(_is_fresh_view, first.leaves))
+        # Without stand-ins for arrays that names lead to, one of these may be what is returned.
+        fresh = _is_fresh_view if named else _is_fresh
+        done = sure and not any(map(fresh, first.leaves))
         replay.again = True
         second = first if done else trace()
         if named:
