@@ -169,6 +169,8 @@ class Interchange:
         rises: by how much lengths that tell where arrays are read rise from one to the next.
         ordered: whether what iterations leave lies in memory as what they find; None: if all arrays
             are in C order. Else one of them is looked at.
+        least: with fewer iterations the plain function runs the loop: it leaves what a region does
+            not know, or arrays that it has found. None at all are no such loop.
         asked: (value, truth) of what its first phase finds of the first iteration, where a loop
             that ends with it leaves what a region does not know.
     """
@@ -177,6 +179,7 @@ class Interchange:
     ends: tuple[tuple[Dim, Dim], ...]
     rises: tuple[tuple[str, int], ...]
     ordered: bool | None
+    least: int
     asked: tuple[str, bool] | None = None
 
 

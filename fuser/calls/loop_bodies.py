@@ -326,10 +326,11 @@ def _written(
     if interchange is None:
         lines.append(f"for {index} in whole:")
     else:
-        least, ordered = region.leaving.least, str(interchange.ordered)
+        ordered = str(interchange.ordered)
         if interchange.ordered is None:
             ordered = " and ".join(f"{name}.flags.c_contiguous" for name in arrays)
-        lines.append(f"if len(whole) < {least}: raise Failed('too few iterations')")
+        few = f"{int(not leaving.least)} <= len(whole) < {interchange.least}"
+        lines.append(f"if {few}: raise Failed('too few iterations')")
         lines += [f"done, ordered = 0, {ordered}", "while done < len(whole):"]
     begun = lines[-1]
     twins = {twin: (name, box, repeated) for phase in phases for name, twin, repeated in phase.twins

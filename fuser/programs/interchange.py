@@ -38,6 +38,7 @@ from fuser.ir.graph import (
     intern,
     make,
     make_constant,
+    make_input,
     rebuild,
 )
 from fuser.ir.loops import STATED, Leaving, Region
@@ -95,7 +96,9 @@ def interchanged(step: LoopRegion, backend: Backend) -> LoopRegion:
 
 def once(region: Region) -> Region:
     """An interchanged loop as a region of one iteration, which the kernel repeats."""
-    results = list(region.results)
+    taken = len(region.graph.outputs)
+    results = [str(taken + place) if text in region.names else text
+               for place, text in enumerate(region.results)]  # fmt: skip
     if region.leaving.result >= 0:
         results[region.leaving.result] = ""
     leaving = Leaving(least=region.leaving.least)
@@ -109,6 +112,7 @@ class _Body:
         """Prepare; `step`: by how much the index rises."""
         self.region, self.phase, self.spec, self.graph = region, phase, spec, spec.graph
         self.step = step
+        self.handed_on: dict[str, Node] = {}  # what the next iteration finds elsewhere, by name
         told = self.graph.scalar_lengths.items()
         rises = {name: dims.rise(dim, {region.index: step}) for name, dim in told}
         self.rises = {name: rise for name, rise in rises.items() if rise}
@@ -119,8 +123,8 @@ class _Body:
         condition = self._condition() if self.region.leaving.result >= 0 else None
         if after is None or (self.region.leaving.result >= 0 and condition is None):
             return None
-        stored = dict(zip(self.phase.stored, self.graph.outputs, strict=True))
-        names = [name for name in self.phase.stored if name in after.values()]
+        stored = dict(zip(self.phase.stored, self.graph.outputs, strict=True)) | self.handed_on
+        names = [name for name in stored if name in after.values()]
         outputs = [stored[name] for name in names]
         if condition is not None:
             if not self._stays(dict(zip(names, outputs, strict=True)), after, condition):
@@ -136,16 +140,33 @@ class _Body:
     def _after(self) -> dict[str, str] | None:
         """What the next iteration finds of each carried array; what stays the same is left out."""
         region, moved = self.region, {name: value for name, value, _, _ in self.phase.moved}
+        arrays = {p.name: p for p in self.graph.parameters if p.dtype is not None}
         after: dict[str, str] = {}
         for place, text in enumerate(region.results):
             if place == region.leaving.result or (not text and place >= region.carried):
                 continue
-            if text in region.names or text.endswith("[()]") or place >= region.carried:
-                return None  # arrays that change places, numbers, and what only the last one leaves
+            if text.endswith("[()]") or place >= region.carried:
+                return None  # numbers, and what only the last one leaves
             name = region.names[place]
-            if text or name in moved:
+            if text in region.names:
+                if not self._ends_new(place) or text not in arrays or moved:
+                    return None
+                after[name] = value_name(region, len(region.graph.outputs) + place)
+                given = arrays[text]
+                self.handed_on[after[name]] = make_input(text, given.dtype, given.shape)
+            elif text or name in moved:
                 after[name] = value_name(region, int(text)) if text else moved[name]
         return after if len(moved.keys() - after.keys()) == 0 else None
+
+    def _ends_new(self, place: int) -> bool:
+        """Whether arrays that change places come to hold what iterations compute."""
+        region, seen = self.region, {place}
+        while (text := region.results[place]) in region.names[: region.carried]:
+            place = region.names.index(text)
+            if place in seen:
+                return False
+            seen.add(place)
+        return text.isdigit()
 
     def _is_local(self, outputs: Sequence[Node], after: Mapping[str, str]) -> bool:
         """Whether elements of what is left depend on those at their places of what goes around."""
@@ -290,7 +311,8 @@ class _Body:
         ordered: bool | None = True if len(outputs[0].shape) == 1 else None
         if ordered is None and any(node.op.reorders for node in self.graph.nodes):
             ordered = False
-        return tuple(phases), Interchange(trips, ends, rises, ordered, asked)
+        least = max(self.region.leaving.least, 1 + len(self.handed_on))  # all arrays are new then
+        return tuple(phases), Interchange(trips, ends, rises, ordered, least, asked)
 
 
 def _is_one_map(plan: Plan, repeat: Repeat) -> bool:

@@ -76,6 +76,14 @@ def reordered(x: Any, n: Any) -> Any:
     return y, z
 
 
+def changing_places(x: Any, n: Any) -> Any:
+    """One array takes the place of another, and that of a third."""
+    a, b, c = x, x * 0.5, np.ones_like(x)
+    for _ in range(n):
+        a, b, c = b, c, a + 0.25 * b - c
+    return a, b, c
+
+
 def timed(x: Any, n: Any) -> Any:
     """The index as a value, which falls."""
     v = x * 0
@@ -190,7 +198,9 @@ def judge(fused: Any, function: Callable[..., Any], *args: Any) -> None:
                 assert not isinstance(one, np.ndarray) or same(one, other)
 
 
-NUMBERED = [logistic, bouncing, reordered, timed, congruential, truths, escape, settled]
+NUMBERED = [
+    logistic, bouncing, reordered, changing_places, timed, congruential, truths, escape, settled,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", [polynomial, backwards, of_a_matrix])
@@ -303,16 +313,16 @@ def by_rows(x: Any, n: int) -> Any:
     return x
 
 
-def changing_places(x: Any, n: int) -> Any:
-    """One array takes the place of another."""
-    a, b = x, x * 0.5
+def swapped(x: Any, n: int) -> Any:
+    """Two arrays change places, and nothing new comes."""
+    a, b, c = x * 2, x * 0.5, x
     for _ in range(n):
-        a, b = b, a + 0.25 * b
-    return a, b
+        a, b, c = b, a, c * 0.5 + a
+    return a, b, c
 
 
 @pytest.mark.parametrize(
-    "function", [shifted, summed, halved, counted, by_rows, changing_places],
+    "function", [shifted, summed, halved, counted, by_rows, swapped],
 )
 def test_what_is_not_interchanged(function: Callable[..., Any]) -> None:
     """Elements that read others, conditions that all have to see, and what is not done so yet."""
