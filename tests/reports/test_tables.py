@@ -1,7 +1,7 @@
 """Tables of synthetic records show the ratios that were put in, and say what they leave out."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,84 +142,68 @@ def test_what_is_left_out_is_listed_with_its_reason(quiet: Analysis) -> None:
     assert math.isnan(row_of(table, label="wrong result")["measured_ratio"])
 
 
-def test_a_row_above_the_ceiling_is_impossible() -> None:
-    """Ten times the speed of a copy is not a speed-up."""
-    record = synthetic.record(noise=1e-4)
-    cell = next(each for each in record.cells if each.id == "axpy-float32-16777216")
-    run = next(each for each in cell.runs if each.variant == "fused")
-    fast = replace(run.samples, seconds=[each / 10 for each in run.samples.seconds])
-    analysis = analyse(with_runs(record, cell.id, {"fused": replace(run, samples=fast)}))
-    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
-    assert row["label"] == "impossible number"
-    assert "above the ceiling" in row["reason"]
-    assert math.isnan(row["speedup"])
-    summary = row_of(tables.summary_table(analysis), size="L", variant="fused", baseline="eager")
-    assert (summary["counted"], summary["counted_all"]) == (11, 12)
+def timed(run: Run, seconds: list[float], calls: int | None = None) -> Run:
+    """The run with other samples."""
+    each = run.samples.calls if calls is None else [calls] * len(seconds)
+    return replace(run, samples=replace(run.samples, calls=each, seconds=seconds))
 
 
-def test_an_interval_as_wide_as_a_barn_excuses_nothing() -> None:
-    """Two processes, one of them a hundred times as fast: both were above the ceiling."""
-    record = synthetic.record(processes=2, noise=1e-4)
-    cell = next(each for each in record.cells if each.id == "axpy-float32-16777216")
-    run = next(each for each in cell.runs if each.variant == "fused")
-    pairs = zip(run.samples.process, run.samples.seconds, strict=True)
-    seconds = [each / (5 if process else 500) for process, each in pairs]
-    fast = replace(run, samples=replace(run.samples, seconds=seconds))
-    analysis = analyse(with_runs(record, cell.id, {"fused": fast}))
-    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
-    assert row["label"] == "impossible number"
+AMISS: dict[str, tuple[str, Callable[[Run], Run], str, str]] = {
+    "ten times the speed of a copy": (
+        "axpy-float32-16777216",
+        lambda run: timed(run, [each / 10 for each in run.samples.seconds]),
+        "impossible number", "above the ceiling",
+    ),
+    "an interval as wide as a barn: one of two processes is a hundred times as fast": (
+        "axpy-float32-16777216",
+        lambda run: timed(run, [
+            each / (5 if process % 2 else 500)
+            for process, each in zip(run.samples.process, run.samples.seconds, strict=True)
+        ]),
+        "impossible number", "above the ceiling",
+    ),
+    "a sample that the clock cannot resolve": (
+        "add-float32-4096", lambda run: timed(run, [1.2e-7] * 24, calls=1),
+        "impossible number", "clock",
+    ),
+    "a call cheaper than one that does nothing": (
+        "add-float32-4096", lambda run: timed(run, [5e-4] * 24, calls=100_000),
+        "impossible number", "below the launch floor: a call took 5.0 ns",
+    ),
+    "what must be refused was compiled": (
+        "sort_rows-float32-4096",
+        lambda run: replace(run, status="ok", reason="", expected_fallback=False),
+        "fused, though it must be refused", "",
+    ),
+    "NumPy under the name of a fuser": (
+        "axpy-float32-4096",
+        lambda run: replace(run, reason="calls the workload's own function"),
+        "ran NumPy itself", "calls the workload's own function",
+    ),
+}  # fmt: skip
 
 
-def test_a_sample_the_clock_cannot_resolve_is_impossible() -> None:
-    """One call of 120 ns timed by a clock of 290 ns steps says nothing."""
-    record = synthetic.record(noise=1e-4)
-    run = record.cells[0].runs[3]
-    short = replace(run.samples, calls=[1] * 24, seconds=[1.2e-7] * 24)
-    record = with_runs(record, record.cells[0].id, {"fused": replace(run, samples=short)})
+@pytest.mark.parametrize("name", AMISS)
+def test_a_row_that_is_amiss_enters_no_first_mean(name: str) -> None:
+    """It has a label and a reason, and is listed; what was timed counts in the second mean."""
+    place, change, label, reason = AMISS[name]
+    record = synthetic.record(noise=1e-4, processes=2 if "barn" in name else 3)
     record = replace(record, call_overhead={"clock_resolution_s": [2.9e-7]})
-    row = row_of(tables.runs_table(analyse(record)), cell=record.cells[0].id, variant="fused")
-    assert row["label"] == "impossible number"
-    assert "clock" in row["reason"]
-
-
-def test_a_call_cheaper_than_one_that_does_nothing_is_impossible() -> None:
-    """A thousand calls in 5 us: each would be quicker than the empty entry's 20 ns."""
-    record = synthetic.record(noise=1e-4, workloads=synthetic.WORKLOADS[:1])
-    run = record.cells[0].runs[3]
-    short = replace(run.samples, calls=[1000] * 24, seconds=[5e-6] * 24)
-    record = with_runs(record, record.cells[0].id, {"fused": replace(run, samples=short)})
-    row = row_of(tables.runs_table(analyse(record)), cell=record.cells[0].id, variant="fused")
-    assert row["label"] == "impossible number"
-    assert "below the launch floor: a call took 5.0 ns" in row["reason"]
-
-
-def test_a_must_refuse_workload_that_was_fused_is_left_out() -> None:
-    """Compiling what must be refused is not a success."""
-    record = synthetic.record(noise=1e-4)
-    cell = next(each for each in record.cells if each.id == "sort_rows-float32-4096")
-    run = replace(cell.runs[3], status="ok", reason="", expected_fallback=False)
-    analysis = analyse(with_runs(record, cell.id, {"fused": run}))
+    cell = next(each for each in record.cells if each.id == place)
+    run = next(each for each in cell.runs if each.variant == "fused")
+    analysis = analyse(with_runs(record, cell.id, {"fused": change(run)}))
     row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
-    assert row["label"] == "fused, though it must be refused"
-    assert math.isnan(row["fusion_gain"])
-
-
-def test_numpy_under_the_name_of_a_fuser_enters_no_first_mean() -> None:
-    """Its row says so, is listed with the reason, and counts in the second mean alone."""
-    record = synthetic.record(noise=1e-4)
-    cell = next(each for each in record.cells if each.workload == "axpy" and each.size == "S")
-    named = replace(cell.runs[3], reason="calls the workload's own function")
-    analysis = analyse(with_runs(record, cell.id, {"fused": named}))
-    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
-    assert (row["label"], row["reason"]) == ("ran NumPy itself", named.reason)
+    assert row["label"] == label
+    assert reason in row["reason"]
     assert math.isnan(row["fusion_gain"])
     assert cell.id in set(tables.left_out_table(analysis)["cell"])
     wanted = {"size": cell.size, "variant": "fused", "baseline": "eager"}
-    before = row_of(tables.summary_table(analyse(record)), **wanted)
-    after = row_of(tables.summary_table(analysis), **wanted)
-    assert (after["counted"], after["counted_all"]) == (
-        before["counted"] - 1, before["counted_all"],
-    )
+    before, after = (row_of(tables.summary_table(each), **wanted)
+                     for each in (analyse(record), analysis))  # fmt: skip
+    impossible, refused = label.startswith("impossible"), label.startswith("fused")
+    assert math.isnan(row["speedup"]) == impossible
+    assert after["counted"] == before["counted"] - (not refused)
+    assert after["counted_all"] == before["counted_all"] - impossible + refused
 
 
 def test_a_run_that_is_missing_is_a_row() -> None:
