@@ -119,12 +119,10 @@ class CpuBackend(Backend):
         return emit(nests, name, self.features)
 
     def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCPU:
-        """Machine code, loaded."""
+        """What compiles and loads machine code when it is asked for."""
         from fuser.backends.cpu.fused_kernel import FusedKernelCPU
-        from fuser.backends.cpu.machine import loader
 
-        code = loader.to_object(text)
-        return FusedKernelCPU(name, text, code, nests, loader.imports_of(text), self.features)
+        return FusedKernelCPU(name, text, nests, self.features)
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""

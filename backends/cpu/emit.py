@@ -11,7 +11,7 @@ transposed, or results are to go past the caches, functions of `wrappers.py` sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
@@ -26,7 +26,7 @@ def emit(
     name: str,
     features: Features,
     schedule: Schedule = DEFAULT,
-    only: int | None = None,
+    only: Collection[int] | None = None,
 ) -> str:
     """Spell loop nests as one module.
 
@@ -35,13 +35,13 @@ def emit(
         name: the stem of the functions' names.
         features: what the processor can do.
         schedule: how the nests are run.
-        only: the one loop nest that is spelled; None: all.
+        only: the numbers of the loop nests that are spelled; None: all.
 
     Raises:
         Unsupported: an operation has no spelling.
         IllegalScheduleError: the schedule does not compute such a nest.
     """
-    wanted = [(k, nest) for k, nest in enumerate(nests) if only in (None, k)]
+    wanted = [(k, nest) for k, nest in enumerate(nests) if only is None or k in only]
     for _, nest in wanted:
         _check_dtypes(nest)
     module = Module(features)

@@ -91,70 +91,64 @@ def _plain(schedule: Schedule) -> Schedule:
 
 
 @record
-class _Variant:
-    """Linked machine code of some loop nests: what keeps it alive, addresses, callables."""
+class _Function:
+    """Linked machine code of a loop nest: what keeps it alive, its address, a callable."""
 
     library: Any
-    addresses: list[int]
-    functions: list[Any]
+    address: int
+    call: Any
 
 
 class FusedKernelCPU(Kernel):
-    """Machine code for the loop nests of one group."""
+    """Machine code for the loop nests of one group, by the schedules that calls have asked for."""
 
     def __init__(
-        self,
-        name: str,
-        text: str,
-        code: bytes,
-        nests: Sequence[LoopNest],
-        imports: Sequence[str],
-        features: Features,
+        self, name: str, text: str, nests: Sequence[LoopNest], features: Features
     ) -> None:
-        """Load an object file.
+        """Compile nothing yet: the lengths of a call say by which schedules its loop nests run.
 
         Args:
             name: the stem of the functions' names.
-            text: the LLVM IR that it was made from.
-            code: the object file.
+            text: the LLVM IR of the loop nests, by the default schedule.
             nests: its loop nests.
-            imports: C library symbols that it calls.
             features: what the text may use.
         """
         self.name = name
         self._text = text
-        self.code = code
         self.nests = tuple(nests)
         self._features = features
         self._digests: dict[int, str] = {}
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [costs.cost_ns(nest) for nest in nests]
-        self._default = self._load(code, imports, range(len(nests)))
-        self.addresses = self._default.addresses
-        self._variants: dict[tuple[Schedule, int], _Variant] = {}
+        self._usual: set[int] = set()
+        self._functions: dict[tuple[Schedule, int], _Function] = {}
         self._lock = forks.lock()
 
-    def _load(self, code: bytes, imports: Sequence[str], sections: Sequence[int]) -> _Variant:
-        """Link an object file with the functions of some loop nests."""
-        exports = [f"{self.name}.{k}" for k in sections]
-        library, addresses = loader.load(code, exports, imports)
-        return _Variant(library, addresses, [PROTOTYPE(address) for address in addresses])
+    def _function(self, schedule: Schedule, section: int) -> _Function:
+        """One loop nest by some schedule, compiled when first wanted.
 
-    def _variant(self, schedule: Schedule, section: int) -> tuple[int, Any]:
-        """Address and callable of one loop nest by some schedule, compiled when first wanted.
-
-        It is the same kernel, and is not counted again.
+        It is the same kernel, and is not counted again. Loop nests by the usual schedule are
+        compiled together: those for which a call was laid out so.
         """
-        if schedule == DEFAULT:
-            return self._default.addresses[section], self._default.functions[section]
+        found = self._functions.get((schedule, section))
+        if found is not None:
+            return found
         with self._lock:
-            if (schedule, section) not in self._variants:
-                text = emit(self.nests, self.name, self._features, schedule, only=section)
-                code = loader.to_object(text)
-                made = self._load(code, loader.imports_of(text), [section])
-                self._variants.setdefault((schedule, section), made)
-            made = self._variants[schedule, section]
-            return made.addresses[0], made.functions[0]
+            if (schedule, section) not in self._functions:
+                wanted = [section]
+                if schedule == DEFAULT:
+                    usual = {section, *self._usual}
+                    wanted = sorted(k for k in usual if (DEFAULT, k) not in self._functions)
+                text = self._text
+                if schedule != DEFAULT or len(wanted) < len(self.nests):
+                    text = emit(self.nests, self.name, self._features, schedule, wanted)
+                exports = [f"{self.name}.{k}" for k in wanted]
+                code, imports = loader.to_object(text), loader.imports_of(text)
+                library, addresses = loader.load(code, exports, imports)
+                for k, address in zip(wanted, addresses, strict=True):
+                    made = _Function(library, address, PROTOTYPE(address))
+                    self._functions[schedule, k] = made
+            return self._functions[schedule, section]
 
     def work_ns(self, section: int, extent: Any) -> float:
         """Estimated nanoseconds of one loop nest on one thread."""
@@ -168,7 +162,7 @@ class FusedKernelCPU(Kernel):
     def address_of(self, section: int, extent: Any) -> int:
         """The function of one loop nest, by the schedule that an extent says."""
         past = self.streaming_address(section, extent)
-        return past or self._variant(costs.schedule_of(extent), section)[0]
+        return past or self._function(costs.schedule_of(extent), section).address
 
     def words_of(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
@@ -190,6 +184,8 @@ class FusedKernelCPU(Kernel):
         nest = self.nests[section]
         words, whole = super().words_of(section, lengths, strides)
         schedule = _plain(self._schedule_of(section, lengths, strides, turns))
+        if schedule == DEFAULT:
+            self._usual.add(section)
         if nest.strategy == "map" and schedule == DEFAULT:
             return words, whole
         extra, extent = launch_of(nest, schedule, lengths, strides, turns)
@@ -225,10 +221,10 @@ class FusedKernelCPU(Kernel):
             `team_code.ORDERED` where later chunks wait for earlier ones, `team_code.TOGETHER`
             where chunks side by side may be one, and `team_code.BRIEF` where work is brief).
         """
-        address, (outer, inner) = self.addresses[section], extent[:2]
+        outer, inner = extent[:2]
+        address = self._function(costs.schedule_of(extent), section).address
         if isinstance(extent, costs.Extent):
             ochunk, ichunk = extent.ochunk, extent.ichunk
-            address = self._variant(extent.schedule, section)[0]
         else:
             chunk = costs.chunk_elements(outer * inner, self._costs[section])
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section], chunk)
@@ -249,7 +245,7 @@ class FusedKernelCPU(Kernel):
         usual = costs.schedule_of(extent) == DEFAULT
         if not usual or not writes_past_caches(self.nests[section], extent[0] * extent[1]):
             return 0
-        return self._variant(STREAMING, section)[0]
+        return self._function(STREAMING, section).address
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
@@ -257,8 +253,8 @@ class FusedKernelCPU(Kernel):
         threads = workers.thread_count() if team is not None else 1
         address, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
         if team is None or not helpers:
-            _, function = self._variant(costs.schedule_of(extent), section)
-            return int(function(block, 0, outer, 0, inner))
+            function = self._function(costs.schedule_of(extent), section)
+            return int(function.call(block, 0, outer, 0, inner))
         return team.run(
             address, block, outer, inner, helpers % team_code.ORDERED + 1, (ochunk, ichunk),
             ordered=bool(helpers & team_code.ORDERED), together=bool(helpers & team_code.TOGETHER),
