@@ -21,8 +21,9 @@ def collapse(
         Lengths, outermost first, and for each operand its strides; at least one loop.
     """
     lead = operands[first_store]
-    # An axis that is 1 for every size is no loop, wherever its one element lies.
-    real = [a for a in range(len(shape)) if any(layout.symbolic[a] != 1 for layout in operands)]
+    # An axis that is 1 for every size is no loop, wherever its one element lies. One operand may
+    # say so where others have `min(n0, 1)`, of an axis that guards say is not empty.
+    real = [a for a in range(len(shape)) if all(layout.symbolic[a] != 1 for layout in operands)]
     order = sorted(real, key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
     spans = [max(length, 1) for length in shape]
     strides = [
