@@ -342,10 +342,7 @@ class FusedFunction(_Base[P, Result]):
                     result = trees.put(result, place, given)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
                     short = self._shorten(call, structure, leaves, args, names, out)
-                    slower = call.specialisation.slower
-                    brief = bool(slower) and exact_key(tuple(leaves)) in slower
-                    brief = not short and out is None and (brief or is_brief(call))
-                    if brief and self._may_give_way:
+                    if not short and out is None and self._may_give_way and is_brief(call):
                         fell.append(Reason("no-gain", self._name, LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:
@@ -552,15 +549,6 @@ class FusedFunction(_Base[P, Result]):
         if made is known:
             return True
         made.missed = missed
-        if self._may_give_way and not (self._frames or self._hidden):
-            from fuser.calls.trials import is_slower
-
-            shapes, slower = exact_key(tuple(leaves)), call.specialisation.slower
-            if is_slower(made, self.__wrapped__, structure, leaves):
-                if len(slower) < READY_LIMIT:
-                    slower.add(shapes)
-                return False
-            slower.discard(shapes)
         self._ready[key] = made
         self._install(made.native(leaves, names, structure))
         return True

@@ -198,11 +198,6 @@ class ReadyProgram(config.Standing):
         )  # fmt: skip
 
     @property
-    def first_path(self) -> _Path:
-        """The path that was written down first."""
-        return self._roots[0][0]
-
-    @property
     def line(self) -> Piece:
         """All steps of a path that is alone, as a function of the arguments."""
         return self._roots[0][1]

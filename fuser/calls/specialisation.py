@@ -47,8 +47,6 @@ class Specialisation:
     """Which arrays are one, where the function may ask: see `identities_in`."""
     repeated: bool = False
     """Whether it has run before."""
-    slower: set[Any] = field(default_factory=set)
-    """Shapes of calls whose short way took longer than the plain function, see `trials`."""
     tried: dict[Any, Any] = field(default_factory=dict)
     """What it gives for the first elements of arguments with labels, see `wrapped_arrays`."""
     stops: int = 0
