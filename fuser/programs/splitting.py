@@ -48,6 +48,7 @@ def common_steps(other: Program, graph: Graph) -> int:
     calls = {call[0].payload.number: call for call in opaque_calls.calls_of(graph)}
     parameters = {parameter.name: parameter for parameter in graph.parameters}
     theirs = {parameter.name: parameter for parameter in other.graph.parameters}
+    waiting = iter(calls)
     for place, step in enumerate(other.steps):
         if isinstance(step, Stage):
             needed = [p.name for p in step.spec.graph.parameters]
@@ -55,6 +56,8 @@ def common_steps(other: Program, graph: Graph) -> int:
                 return 0
         else:
             ours = calls.get(step.nodes[0].payload.number, [])
+            if next(waiting, None) != step.nodes[0].payload.number:
+                return 0  # a call before it whose result only this path needs, or the other
             if list(map(id, ours)) != list(map(id, step.nodes)):
                 asks = _is_decision(step) and len(ours) == 1
                 question = step.nodes[0].payload.args[:1]

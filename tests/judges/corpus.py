@@ -122,6 +122,19 @@ def calls():
     for _ in range(3):
         yield (array(1, "float64", (5,)),)
 """,
+    "a-call-that-one-path-needs": """
+def f(x):
+    t = x[x > 0]
+    if 0 < np.mean(t) < 2:
+        return x + 1
+    return t
+
+def calls():
+    yield (np.array([1.0, -1.0, 0.5]),)
+    yield (np.array([8.0, -1.0, 9.0]),)
+    yield (np.array([1.0, -1.0, 0.5]),)
+    yield (np.array([np.nan, -1.0, 9.0]),)
+""",
     "parts-of-complex": """
 def f(x):
     return ((x - 1j) * 2).imag
