@@ -321,6 +321,8 @@ def _moves(array: Any) -> list[int]:
 
 def _wrong(wanted: Any, found: Any, others: list[Any]) -> Any:
     """Where values are not NumPy's, and no error of rounding can make them so."""
+    if any(other.shape != wanted.shape for other in others):
+        return np.zeros(wanted.shape, bool)  # an error decided which way the program went
     if wanted.dtype.kind == "c":
         parts = [np.stack([v.real, v.imag]) for v in (wanted, found, *others)]
         return _wrong(parts[0], parts[1], parts[2:]).any(0)
