@@ -161,10 +161,13 @@ class Ready(Prepared):
             names: its keywords in their order.
             structure: how positional arguments and keywords nest.
         """
-        fields = get_backend(executor.device_of(call.arrays.values())).device_fields
-        made = self._assembly
-        if not self.knows_its_arguments or self._in_order or fields is None:
+        there = any(is_cupy(type(array)) for array in call.arrays.values())
+        if not self.knows_its_arguments or self._in_order or not there:
             return None
+        fields = get_backend(executor.device_of(call.arrays.values())).device_fields
+        if fields is None:
+            return None
+        made = self._assembly
         function = self._one_function(
             call.arrays, call.numbers, self._captured, self._sequence,
             [f"o{k}" for k in made.results], {}, None, (len(leaves), made.function, made.leaves),

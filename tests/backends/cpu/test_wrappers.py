@@ -85,15 +85,15 @@ def test_transposed_operands_count_where_results_are_streamed(
     """All that is touched would not stay in the cache; a broadcast row is less than it looks."""
     monkeypatch.setattr(choose, "stream_bytes", lambda: 1 << 20)
     schedules: list[Schedule] = []
-    variant = fused_kernel.FusedKernelCPU._variant
+    function = fused_kernel.FusedKernelCPU._function
 
     def noted(
         kernel: fused_kernel.FusedKernelCPU, schedule: Schedule, section: int
     ) -> object:
         schedules.append(schedule)
-        return variant(kernel, schedule, section)
+        return function(kernel, schedule, section)
 
-    monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_variant", noted)
+    monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_function", noted)
     a = np.random.default_rng(6).normal(size=(401, 400)).astype(np.float32)
     b = np.random.default_rng(7).normal(size=(400, 401)).astype(np.float32)
     turned = fuser.fuse(lambda a, b: a - b.T * 3, fallback="error")
