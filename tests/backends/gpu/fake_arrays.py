@@ -39,7 +39,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.free: dict[int, list[Any]] = {}
-        self.taken = 0
+        self.taken = self.used_bytes = 0
         self.written_beyond = 0
 
     def take(self, size_bytes: int) -> Any:
@@ -50,6 +50,7 @@ class Pool:
         settle()  # what is under way may still use it
         raw[:] = 0xFF
         self.taken += 1
+        self.used_bytes += size_bytes
         return np.asarray(_Lent(self, raw, size_bytes))
 
 
@@ -69,6 +70,7 @@ class _Lent:
 
     def __del__(self) -> None:
         if self._pool is not None:
+            self._pool.used_bytes -= self._size_bytes
             self._pool.written_beyond += bool((self._raw[self._size_bytes :] != 0xFF).any())
             self._pool.free.setdefault(len(self._raw), []).append(self._raw)
 

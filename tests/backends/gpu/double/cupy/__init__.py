@@ -8,6 +8,6 @@ from tests.backends.gpu import fake_cupy
 _made = fake_cupy.modules()
 _made["cupy"].__spec__ = __spec__
 _made["cupy"].get_default_memory_pool = lambda: SimpleNamespace(  # type: ignore[attr-defined]
-    free_all_blocks=lambda: None, used_bytes=lambda: 0
+    free_all_blocks=lambda: None, used_bytes=lambda: fake_cupy.pool.used_bytes
 )
 sys.modules.update(_made)
