@@ -5,7 +5,7 @@ CuPy, from the checkout's root, with the project installed (`pip install -e '.[b
 
     python tools/device_run.py FOLDER --parts machine,tests
     python tools/device_run.py FOLDER --parts memcheck,racecheck,synccheck,initcheck,traffic
-    python tools/device_run.py FOLDER --parts speeds,small
+    python tools/device_run.py FOLDER --parts events,small,speeds
 
 Each part is one of the project's own commands, with a limit of time. What fails, or runs out of
 time, counts as wrong, and the next part runs; what is not installed is said. Results are lines of
@@ -25,14 +25,17 @@ import csv
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = "tests/backends/gpu/test_gpu_device.py"
@@ -49,6 +52,8 @@ COUNTED = (
     ("rms_norm", 4096), ("column_mean", 4096), ("softmax", 1003), ("softmax", 65_536),
     ("layer_norm", 50_257),
 )  # fmt: skip
+#: Samples between events, and calls in each.
+TIMED, TOGETHER = 15, 20
 #: What would have less time is not begun.
 LEAST_S = 20.0
 
@@ -153,8 +158,8 @@ def traffic(run: Run) -> None:
         run.add(**plan, counted_to_planned=ratio, right=abs(ratio - 1) <= OF_PLANNED)
 
 
-def planned(run: Run) -> None:
-    """What ncu watches: each workload once, so large that a cache's share is some per cent."""
+def _counted(run: Run, bits: int) -> Iterator[tuple[str, int, Any, list[Any]]]:
+    """Workloads that ncu counts: name, length of rows, our function, arrays of 2**bits elements."""
     import cupy
 
     import fuser
@@ -162,10 +167,41 @@ def planned(run: Run) -> None:
 
     for name, hidden in COUNTED:
         axes = {"hidden": hidden} if hidden else {}
-        elements = 1 << (13 if run.rehearse else 28)
-        arrays = workloads()[name].inputs(elements, "float32", 0, axes)
+        arrays = workloads()[name].inputs(1 << (13 if run.rehearse else bits), "float32", 0, axes)
         given = [cupy.asarray(each) if hasattr(each, "shape") else each for each in arrays]
-        fused = fuser.fuse(workloads()[name].function, fallback="error")
+        yield name, hidden, fuser.fuse(workloads()[name].function, fallback="error"), given
+
+
+def events(run: Run) -> None:
+    """Milliseconds between events on the stream around some calls: the host's time is not in them.
+
+    The first call compiles, and its result is held against the formula in double precision.
+    """
+    import cupy
+
+    for name, hidden, fused, given in _counted(run, 26):
+        wide = [each.astype(np.float64) if hasattr(each, "astype") else each for each in given]
+        right = bool(cupy.allclose(fused(*given), fused.__wrapped__(*wide), rtol=1e-3, atol=1e-4))
+        times_ms = []
+        for _ in range(TIMED):
+            first, last = cupy.cuda.Event(), cupy.cuda.Event()
+            first.record()
+            for _ in range(TOGETHER):
+                fused(*given)
+            last.record()
+            last.synchronize()
+            times_ms.append(cupy.cuda.get_elapsed_time(first, last) / TOGETHER)
+        planned_bytes = fused.explain(*given).ledger.planned_bytes
+        speed = planned_bytes / 1e6 / statistics.median(times_ms)
+        run.add("events", workload=name, row=hidden, times_ms=times_ms, right=right,
+                planned_gigabytes_per_s=speed)  # fmt: skip
+
+
+def planned(run: Run) -> None:
+    """What ncu watches: each workload once, so large that a cache's share is some per cent."""
+    import cupy
+
+    for name, hidden, fused, given in _counted(run, 28):
         fused(*given)
         cupy.cuda.runtime.deviceSynchronize()
         # A kernel's name is that of its text, its loop nest and the variant that ran.
@@ -217,7 +253,7 @@ def _measure(part: str, run: Run, given: list[str]) -> None:
 
 PARTS: dict[str, Callable[[Run], None]] = {
     "machine": machine, "tests": tests, **{each: partial(checked, each) for each in CHECKERS},
-    "traffic": traffic, "planned": planned, "speeds": speeds, "small": small,
+    "traffic": traffic, "planned": planned, "events": events, "small": small, "speeds": speeds,
 }  # fmt: skip
 
 
