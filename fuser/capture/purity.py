@@ -227,8 +227,8 @@ def _both_traces(
         alone = not first.graph.captured and not objects
         sure = alone and (evident or is_evident(function, leaves, True))
         # Without stand-ins for arrays that names lead to, one of these may be what is returned.
-        fresh = _is_fresh_view if named else _is_fresh
-        done = sure and not any(map(fresh, first.leaves))
+        anew = _is_fresh_view if named else _is_fresh
+        done = sure and not any(map(anew, first.leaves))
         replay.again = True
         second = first if done else trace()
         if named:
