@@ -164,6 +164,21 @@ class NestChoice:
 
 
 @record
+class Compared:
+    """Calls whose arguments have been compared by types, dtypes, shapes and strides.
+
+    Attributes:
+        count: of arguments; what serves such a call has a parameter for each.
+        function: puts the call's result together.
+        leaves: places of the arguments that it takes behind the arrays.
+    """
+
+    count: int
+    function: Callable[..., Any]
+    leaves: Sequence[int]
+
+
+@record
 class PythonCall:
     """What serves calls in Python, where a backend compares their arguments natively.
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fuser.backend import Compared
 from fuser.backends.gpu.step import Step, Steps, whole
 from fuser.runtime.launch import Launch, pack_scalars
 
@@ -106,7 +107,7 @@ class Sequence(Steps):
         missed: Any,
         given: Mapping[str, tuple[int, Any]] | None = None,
         adopted: Mapping[int, tuple[type, Callable[[Any], Any]]] | None = None,
-        compared: tuple[int, Callable[..., Any], Sequence_[int]] | None = None,
+        compared: Compared | None = None,
     ) -> Line | None:
         """All of a call as one function of its arguments, where that can be written.
 
@@ -119,15 +120,14 @@ class Sequence(Steps):
             given: like `arrays`, for arrays to write into.
             adopted: by place, of other libraries' arrays the class, and what gives one like
                 those in `arrays`.
-            compared: of calls whose arguments need no look, how many these are, what puts the
-                result together, and places of the arguments that it takes behind the arrays.
+            compared: of calls whose arguments need no look: such a function gives their result.
         """
-        from fuser.backends.gpu.straight_call import Compared, write
+        from fuser.backends.gpu.straight_call import write
 
         sizes = self._launch.sizes
         return write(
             self, self._device, self._number, arrays, numbers, sizes, wanted, missed, given or {},
-            adopted or {}, None if compared is None else Compared(*compared),
+            adopted or {}, compared,
         )  # fmt: skip
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser.backend import Compared
 from fuser.backends.gpu.arguments import WORD, Arguments, Prepared
 from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
-from fuser.base.records import record
 from fuser.runtime.aliasing import reach
 from fuser.runtime.launch import FORMATS, pack_scalars
 
@@ -29,21 +29,6 @@ if TYPE_CHECKING:
 _EXACT = 2**53
 
 Line = Callable[..., Any]
-
-
-@record
-class Compared:
-    """Calls whose arguments have been compared by types, dtypes, shapes and strides.
-
-    Attributes:
-        count: of arguments; the function has a parameter for each.
-        function: puts the call's result together.
-        leaves: places of the arguments that it takes behind the arrays.
-    """
-
-    count: int
-    function: Callable[..., Any]
-    leaves: Sequence[int]
 
 
 def write(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser import executor
-from fuser.backend import MISSED, PythonCall, get_backend
+from fuser.backend import MISSED, Compared, PythonCall, get_backend
 from fuser.base import config, counters
 from fuser.base.call_keys import is_cupy
 from fuser.base.generated import define
@@ -60,7 +60,7 @@ class Prepared(config.Standing):
         self, known: Mapping[str, Any], numbers: Mapping[str, Any], captured: Mapping[str, Any],
         sequence: Any, wanted: Sequence[str], given: Mapping[str, Any],
         adopted: Mapping[int, tuple[type, Any]] | None = None,
-        compared: tuple[int, Callable[..., Any], Sequence[int]] | None = None,
+        compared: Compared | None = None,
     ) -> Any:  # fmt: skip
         """All of it as one function of the arguments, where the backend writes that.
 
@@ -170,7 +170,8 @@ class Ready(Prepared):
         made = self._assembly
         function = self._one_function(
             call.arrays, call.numbers, self._captured, self._sequence,
-            [f"o{k}" for k in made.results], {}, None, (len(leaves), made.function, made.leaves),
+            [f"o{k}" for k in made.results], {}, None,
+            Compared(len(leaves), made.function, made.leaves),
         )  # fmt: skip
         return PythonCall(
             function=function, guards=call.specialisation.names, holds=self.holds,
