@@ -178,6 +178,14 @@ class Module:
         return Function(self.library, name)
 
 
+class _MemoryPool:
+    """As cupy.cuda.MemoryPool: how much of it is in use."""
+
+    @staticmethod
+    def used_bytes() -> int:
+        return int(pool.used_bytes)
+
+
 def _alloc(size_bytes: int) -> Memory:
     """As cupy.cuda.alloc."""
     memory = pool.take(size_bytes)
@@ -434,6 +442,7 @@ def modules() -> dict[str, ModuleType]:
     random = _random()
     contents = _functions_of(np) | {
         "cuda": cuda, "linalg": linalg, "random": random, "ndarray": ndarray,
+        "get_default_memory_pool": lambda: _MemoryPool,
         "asarray": _asarray, "array": _asarray, "from_dlpack": _from_dlpack,
         "asnumpy": lambda value: value.get() if isinstance(value, ndarray) else np.asarray(value),
         "get_array_module": lambda *arrays: cupy if any(type(a) is ndarray for a in arrays) else np,
