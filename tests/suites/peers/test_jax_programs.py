@@ -31,7 +31,7 @@ def test_each_program_is_that_of_a_workload(runner: JaxProgramsRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["jacobi_1d", "thomas", "conjugate_gradients", "jacobi_solver", "gram_schmidt", "mlp"]
+    "name", ["jacobi_2d", "thomas", "conjugate_gradients", "line_search", "edit_distance", "mlp"]
 )
 def test_programs_give_the_workloads_results(runner: JaxProgramsRunner, name: str) -> None:
     """One of each kind of loop, and one that needs none; every run of the suite checks all."""
