@@ -25,7 +25,7 @@ LAST_TABLES = {
         (name, True)
         for name in (*PRESET_TABLES, "summary", "extremes", "runs", "left_out")
     ),
-    "traffic": (("boundaries", False), ("fresh_into", True), ("ceilings", False)),
+    "traffic": (("fresh_into", True), ("ceilings", False)),
     "overhead": (("model", False),),
     "compare": (("compare_counts", True),),
     "evidence": (("samples", False),),

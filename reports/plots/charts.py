@@ -12,6 +12,7 @@ from fuser.reports.plots import (
     figure_bandwidth,
     figure_compare,
     figure_compile,
+    figure_heatmap,
     figure_memory,
     figure_model,
     figure_phases,
@@ -20,6 +21,7 @@ from fuser.reports.plots import (
     figure_speedup,
     figure_sweep,
     figure_traffic,
+    figure_waterfall,
 )
 from fuser.reports.plots.style import Layout
 
@@ -48,6 +50,16 @@ CHARTS: Sequence[Chart] = (
         figure_speedup.draw,
     ),
     Chart(
+        "heatmap",
+        "overview",
+        "Which mode wins where, how surely, and how long does the work take?",
+        "Ratio to eager with half the width of its interval; blue is faster, red slower: filled "
+        "where that is sure, outlined where it is inconclusive. Cells with a star and a broken "
+        "line are left out of the summaries. The last column is eager's time.",
+        "runs",
+        figure_heatmap.draw,
+    ),
+    Chart(
         "traffic",
         "traffic",
         "How many bytes does a call move, and how few could it?",
@@ -55,6 +67,17 @@ CHARTS: Sequence[Chart] = (
         "is the least that any implementation must move.",
         "traffic",
         figure_traffic.draw,
+    ),
+    Chart(
+        "waterfall",
+        "traffic",
+        "Which arrays still cross kernels, and what does each cost?",
+        "A workload begins at the least bytes that kernels must move. Each step adds an array "
+        "that one kernel stores and another one reads; beside it stand its bytes, their time at "
+        "the speed of a copy, and why it is stored. Ten workloads at most are drawn, of those "
+        "that move more than the least; the table has all.",
+        "boundaries",
+        figure_waterfall.draw,
     ),
     Chart(
         "memory",
@@ -159,7 +182,15 @@ CHARTS: Sequence[Chart] = (
         "measured, unfused to fused, with its 95% interval. The gap is what the model does not "
         "explain.",
         "split",
-        figure_model.draw,
+        figure_model.draw_split,
+    ),
+    Chart(
+        "prediction",
+        "overhead",
+        "How far can that model be trusted?",
+        "On the line the model is right; in the grey band it is within a factor of two.",
+        "split",
+        figure_model.draw_prediction,
     ),
     Chart(
         "compare",

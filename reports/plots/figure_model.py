@@ -1,4 +1,4 @@
-"""The figure of the cost model: what fusing saves, split into causes."""
+"""The figures of the cost model: what fusing saves, split into causes, and its predictions."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,14 +16,23 @@ from fuser.reports.plots.marks import (
     size_title,
     workload_axis,
 )
-from fuser.reports.plots.style import INK, MUTED, Layout, figure_of, panels, text_box
+from fuser.reports.plots.style import (
+    INK,
+    MUTED,
+    Layout,
+    figure_of,
+    log_ticks,
+    panels,
+    text_box,
+)
+from fuser.reports.spelling import seconds_text
 from fuser.reports.tables import SUMMARY_SIZES
 
 NOT_FITTED = "not fitted: too few rows of this cache level, or left out"
 LAUNCHES, BYTES = "#E69F00", "#0072B2"
 
 
-def draw(collection: Collection, layout: Layout) -> Figure | None:
+def draw_split(collection: Collection, layout: Layout) -> Figure | None:
     """Draw launches and bytes beside what was saved; None where nothing could be fitted."""
     table = collection.tables["split"]
     rows = table[table["size"].isin(SUMMARY_SIZES)]
@@ -77,3 +86,32 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], layout: Layout) -> 
     axes.set_xlim(max(low, -1.0), 1.15)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("saved of the unfused time, percent")
+
+
+def draw_prediction(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw predicted against measured times of fused calls; None where nothing was fitted."""
+    rows = collection.tables["split"]
+    if not len(rows):
+        return None
+    axes = panels(layout, 1, 3.6)[0]
+    axes.set(xscale="log", yscale="log")
+    low = float(rows[["fused_s", "predicted_s"]].replace(0, None).min().min()) / 2
+    high = float(rows[["fused_s", "predicted_s"]].max().max()) * 2
+    axes.plot([low, high], [low, high], color=INK, linewidth=1.2)
+    ends = [low, high]
+    axes.fill_between(ends, [low / 2, high / 2], [low * 2, high * 2], color=MUTED, alpha=0.15)
+    places = list(dict.fromkeys(rows["place"]))
+    for place, color, marker in zip(places, (LAUNCHES, BYTES, "#009E73"), "osD", strict=False):
+        group = rows[rows["place"] == place]
+        axes.plot(
+            group["fused_s"], group["predicted_s"], linestyle="none", marker=marker, color=color,
+            markersize=5.5, label=place,
+        )  # fmt: skip
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    for axis in (axes.xaxis, axes.yaxis):
+        log_ticks(axis, seconds_text)
+    axes.set_xlabel("time of a fused call, measured (log)")
+    axes.set_ylabel("predicted (log)")
+    figure_of(axes).legend(loc="outside upper left", ncols=1 if layout.is_narrow else 3)
+    return figure_of(axes)

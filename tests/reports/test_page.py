@@ -108,8 +108,7 @@ def test_every_figure_is_shown_with_marks_in_it(shown: dict[str, Any]) -> None:
 def test_every_table_is_there(shown: dict[str, Any]) -> None:
     """Each figure's twin, and those of the evidence, with rows."""
     tables = shown["results"]["tables"]
-    alone = {"boundaries", "summary", "extremes", "left_out", "ceilings", "samples",
-             "compare_counts", "model"}  # fmt: skip
+    alone = {"summary", "extremes", "left_out", "ceilings", "samples", "compare_counts", "model"}
     assert {chart.table for chart in CHARTS} | alone == set(tables)
     assert all(count > 0 for count in tables.values())
     assert shown["results"]["cut_tables"] == []

