@@ -71,15 +71,10 @@ LINE_BYTES = 64
 
 
 def looked_ahead(nest: LoopNest) -> list[int]:
-    """Operands of which a nest's last stage asks for later rows.
-
-    Its work waits for no memory. Not so a stage that stores: what it writes and two rows leave the
-    first cache.
-    """
+    """Operands of which a nest's last stage asks for the next row: its work waits for no memory."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
         return []
-    stages = stages_of(nest)
-    if len(stages.loops) < 2 or stages.stores_of(stages.last):
+    if len(stages_of(nest).loops) < 2:
         return []
     return [
         k for k, desc in enumerate(nest.loads)
@@ -109,7 +104,7 @@ class RowReduction(RowTruths):
     by_stage = True
     """Whether each stage's vectors are as many as its own running values leave registers for."""
     looks_ahead = True
-    """Whether a last stage that only reduces asks for later rows."""
+    """Whether the last of several stages asks for the next row."""
 
     def __init__(
         self,
