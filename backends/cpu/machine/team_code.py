@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+#: Looks of a worker for its next job before it sleeps: 80 us, between calls of a small function, or
+#: between loop nests of a time step while the caller does a short one alone.
+SPINS = 8000
 #: Jobs in a row that no worker joined, after which workers leave the caller's processor.
 MISSED = 2
 #: Added to a number of helpers: chunks are taken in order; those in line may be computed as one.
@@ -35,7 +38,7 @@ _TEXT = """\
 @brief.run = internal global i32 0
 @busy = global i32 0, align 64
 @status = internal global i32 0
-@spins = global i32 2000
+@spins = global i32 {spins}
 @tasks = global [256 x i32] zeroinitializer, align 64
 @caller.place = internal global i32 -1, align 64
 @crowded = internal global i32 0
@@ -46,7 +49,9 @@ declare i32 @sched_getcpu()
 {declared}
 declare void @llvm.x86.sse2.pause()
 
-define internal void @chunks(i64 %me) {{
+; A thread does its own share, then takes of the others' while more than %kept chunks are left
+; there: their operands lie in another's cache, and who shares in the work does its own last one.
+define internal void @chunks(i64 %me, i64 %kept) {{
 entry:
   %fn = load ptr, ptr @job
   %block = load ptr, ptr getelementptr (i8, ptr @job, i64 8)
@@ -67,10 +72,13 @@ share:
   %s1 = add i64 %s, 1
   %most = mul i64 %s1, %total
   %end = udiv i64 %most, %shares
+  %is.own = icmp eq i64 %k, 0
+  %spare = select i1 %is.own, i64 0, i64 %kept
   br label %loop
 loop:
   %seen.next = load atomic i64, ptr %place monotonic, align 8
-  %left = icmp ult i64 %seen.next, %end
+  %first.kept = add i64 %seen.next, %spare
+  %left = icmp ult i64 %first.kept, %end
   br i1 %left, label %take, label %empty
 take:  ; half of what is left, but at most so many, and one at least
   %rest = sub i64 %end, %seen.next
@@ -239,7 +247,7 @@ tell:
   store atomic i32 1, ptr @crowded monotonic, align 4
   br label %share
 share:
-  call void @chunks(i64 %mine)
+  call void @chunks(i64 %mine, i64 1)
   %before = atomicrmw add ptr @finished, i32 1 acq_rel
   call void @wake(ptr @finished, i32 1)
   br label %next
@@ -327,7 +335,7 @@ call:
   store atomic i32 %tickets, ptr @ticket release, align 4
   store atomic i32 %new, ptr @generation seq_cst, align 4
   call void @wake(ptr @generation, i32 %helpers)
-  call void @chunks(i64 0)
+  call void @chunks(i64 0, i64 1)
   %old = atomicrmw xchg ptr @ticket, i32 %new acq_rel
   %unused = and i32 %old, 255
   %joined = sub i32 %helpers, %unused
@@ -352,7 +360,8 @@ until:
 pause:
   %ignored = call i32 @wait(ptr @finished, i32 %done)
   br label %until
-finish:
+finish:  ; what nobody came for
+  call void @chunks(i64 0, i64 0)
   %found = load i32, ptr @status
   store atomic i32 0, ptr @busy release, align 4
   ret i32 %found
@@ -366,6 +375,7 @@ def text(machine: str) -> str:
     code = _TEXT.format(
         **SYSCALLS[machine],
         pause="call void @llvm.x86.sse2.pause()" if intel else "fence seq_cst",
+        spins=SPINS,
         missed=MISSED,
         most=MOST_WORKERS,
         ordered=ORDERED,

@@ -4,12 +4,13 @@ One team works at a time; a second caller that comes meanwhile runs alone. A cal
 all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
 longer wanted, so a busy machine costs no time slices. Waking one takes a caller up to 10 us on a
 virtual machine, and it comes 20 us later: for brief work sleeping ones are left alone, unless such
-work comes again and again. Each thread begins with chunks of its own
-share, the same in every call, whose operands may still lie in its cache; then it takes what is left
-of the others'. Where later chunks wait for earlier ones, all take them in order. Workers spin for
-some microseconds after a job (the next one often follows) and then sleep. A forked child starts
-without workers and makes its own when it needs them. Chunks are the same whatever the number of
-threads, so results are too. The code is in `team_code.py`.
+work comes again and again. Each thread begins with chunks of its own share, the same in every call,
+whose operands may still lie in its cache; then it takes of the others' while more than one chunk is
+left there (where last chunks went from one thread to another, a step of a stencil in the second
+cache took 1.3 times as long). Where later chunks wait for earlier ones, all take them in order.
+Workers spin for 80 us or more after a job (the next one often follows) and then sleep. A forked
+child starts without workers and makes its own when it needs them. Chunks are the same whatever the
+number of threads, so results are too. The code is in `team_code.py`.
 
 Some kernels wake a thread on its waker's own processor, virtual machines that pack their threads
 above all, and leave it in that queue for milliseconds while others idle. So a caller that nobody
