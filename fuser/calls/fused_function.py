@@ -661,7 +661,7 @@ class FusedFunction(_Base[P, Result]):
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
-        from fuser.calls.trace_cache import Signature, specialised  # `import fuser` does without
+        from fuser.calls.trace_cache import Signature  # `import fuser` does without
 
         with internal_errors(self._name):
             key = signature(structure, leaves)
@@ -680,7 +680,15 @@ class FusedFunction(_Base[P, Result]):
             entry.check(leaves)
             if not missed:
                 self._count_trace(key, leaves)
-            return specialised(self, entry, structure, leaves, paused)
+            return self._specialised(entry, structure, leaves, paused)
+
+    def _specialised(
+        self, entry: Signature, structure: Any, leaves: list[Any], paused: Any = None
+    ) -> Call:
+        """Trace and prepare a new specialisation, and the call by it: see `trace_cache`."""
+        from fuser.calls.trace_cache import specialised
+
+        return specialised(self, entry, structure, leaves, paused)
 
     def _count_trace(self, key: Any, leaves: Sequence[Any]) -> None:
         """Count a trace among those of calls of one kind that were not used again.

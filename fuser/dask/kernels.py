@@ -9,97 +9,65 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from fuser import executor
-from fuser.backend import backend_of
-from fuser.base import budget, caches, config, forks, trees
-from fuser.base.call_keys import signature
-from fuser.base.errors import BackendError, DtypeError, Reason, ShapeError, Unsupported
+from fuser.base import caches, config, notices, trees
+from fuser.base.errors import DtypeError, Reason, ShapeError, Unsupported
 from fuser.base.records import changed
 from fuser.base.unexpected import internal_errors
-from fuser.calls import running
+from fuser.calls import native_call
+from fuser.calls.fused_function import FusedFunction
 from fuser.calls.specialisation import Call, Specialisation, specialise
-from fuser.capture.effects import alone, tracing_here
-from fuser.executor import CannotRun
+from fuser.calls.trace_cache import Signature
+from fuser.capture.effects import alone
 from fuser.ir import graph_text
-from fuser.ir.opaque_calls import PatternMiss
+from fuser.ir.graph import Graph
 from fuser.programs import partition
 from fuser.tracing.trace_result import OutNode, OutStatic, Trace
 
 #: Specialisations of one kind of chunks (dtypes and ranks): lengths that decide structure.
 LIMIT = 16
-#: Kinds of chunks that one kernel remembers.
-KINDS_LIMIT = 256
-#: What a kernel may raise for chunks that it cannot take; the operations run one by one then.
-REFUSALS = (CannotRun, Unsupported, PatternMiss, ShapeError, DtypeError, OverflowError)
+#: What a kernel may raise for chunks of other lengths and dtypes than were promised.
+REFUSALS = (ShapeError, DtypeError, OverflowError)
 
 
-class Kernel:
-    """Kernels by the kind of the chunks that they are given: dtypes, ranks, patterns."""
+class Kernel(FusedFunction[..., Any]):
+    """A function of chunks that is traced in its own way, and depends on these alone."""
 
-    def __init__(self, name: str, trace: Callable[[Any, list[Any]], Trace]) -> None:
-        """Know no kind yet.
+    def __init__(
+        self, name: str, plain: Callable[..., Any], trace: Callable[[Any, list[Any]], Trace]
+    ) -> None:
+        """Know no kind of chunks yet.
 
         Args:
             name: for reasons.
+            plain: the same operation by operation.
             trace: gives the trace for arguments: how they nest, and what they are.
         """
-        self.name = name
+        super().__init__(plain, fallback="allow", kernel_name=name)
         self._trace = trace
-        self._found: dict[Any, list[Specialisation]] = {}
-        self._refused: dict[Any, Reason] = {}
-        self._lock = forks.lock()
 
-    def __call__(self, *args: Any) -> Any:
-        """Run the kernels.
-
-        Raises:
-            CannotRun, Unsupported, PatternMiss: they cannot take such chunks; nothing has changed.
-        """
-        structure, leaves = trees.flatten((args, {}))
-        try:
-            backend_of(leaf for leaf in leaves if hasattr(leaf, "dtype"))
-        except BackendError as error:
-            raise CannotRun(Reason("unsupported-array", self.name, str(error))) from None
-        if budget.is_open() or tracing_here() or forks.imports_here():
-            found = "another function is being traced on this thread"
-            raise CannotRun(Reason("reentered", self.name, found))
-        main = threading.current_thread() is threading.main_thread()
-        with nullcontext() if main else config.single_threaded(), budget.limited(self.name):
-            return running.run_call(self._call(structure, leaves), leaves, None)
-
-    def _call(self, structure: Any, leaves: list[Any]) -> Call:
-        """A specialisation that holds for the chunks, traced and planned where there is none."""
-        key = signature(structure, leaves)
-        if (call := self._match(key, leaves)) is not None:
-            return call
-        if forks.held_here(self._lock):
-            raise CannotRun(Reason("reentered", self.name, "a call of it is running already"))
-        with self._lock:  # another thread may have made it meanwhile
-            if (call := self._match(key, leaves)) is not None:
-                return call
-            if (reason := self._refused.get(key)) is not None:
-                raise CannotRun(reason)
-            try:
-                return self._specialised(key, structure, leaves)
-            except (CannotRun, Unsupported) as error:
-                if len(self._refused) >= KINDS_LIMIT:
-                    self._refused.clear()
-                self._refused[key] = error.reason
-                raise
-
-    def _match(self, key: Any, leaves: list[Any]) -> Call | None:
-        """The call by the first specialisation that holds."""
-        calls = (known.match(leaves) for known in self._found.get(key, ()))
-        return next((call for call in calls if call is not None), None)
-
-    def _specialised(self, key: Any, structure: Any, leaves: list[Any]) -> Call:
+    def _specialised(
+        self, entry: Signature, structure: Any, leaves: list[Any], paused: Any = None
+    ) -> Call:
         """Trace, and prepare what was traced."""
-        known = self._found.get(key, [])
-        if len(known) >= LIMIT:
-            raise Unsupported("value-guards", self.name, f"{len(known)} kinds of lengths", "")
+        try:
+            made, call = self._made(entry, structure, leaves)
+        except Unsupported as error:
+            entry.refuse(error.reason, [])
+            raise
+        entry.found = [*entry.found, made]
+        return call
+
+    def _made(
+        self, entry: Signature, structure: Any, leaves: list[Any]
+    ) -> tuple[Specialisation, Call]:
+        """A specialisation, and the call by it."""
+        name = self._name
+        if len(entry.found) >= LIMIT:
+            raise Unsupported("value-guards", name, f"{len(entry.found)} kinds of lengths", "")
         try:
             with alone():
                 trace = self._trace(structure, leaves)
@@ -107,25 +75,45 @@ class Kernel:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the operations one by one raise it again
             found = f"{type(error).__name__}: {error}"
-            raise Unsupported("not-traceable", self.name, found, "") from None
+            raise Unsupported("not-traceable", name, found, "") from None
         if trace.decisions:
-            raise Unsupported(
-                "control-flow", self.name, "the values in a chunk decide what is computed", ""
-            )
+            found = "the values in a chunk decide what is computed"
+            raise Unsupported("control-flow", name, found, "")
         if trace.writes:
-            raise Unsupported("write-into-view", self.name, "a chunk is written into", "")
-        with internal_errors(self.name):
+            raise Unsupported("write-into-view", name, "a chunk is written into", "")
+        with internal_errors(name):
             spec = partition.prepare(trace.graph)
             made = specialise(trace, spec, [], {})
             if (call := made.match(leaves)) is None:
-                raise Unsupported(
-                    "impure", self.name, "a value that it reads changed while it was traced", ""
-                )
+                found = "a value that it reads changed while it was traced"
+                raise Unsupported("impure", name, found, "")
             made.spec = partition.planned(spec, executor.planned_for(call.arrays.values()))
-        if len(self._found) >= KINDS_LIMIT:
-            self._found.clear()
-        self._found[key] = [*known, made]
-        return call
+        return made, call
+
+
+native_call.enable_vectorcall(Kernel)
+
+
+class Kernels:
+    """A function of chunks as kernels: those of Dask's threads have one thread each."""
+
+    def __init__(
+        self, name: str, plain: Callable[..., Any], trace: Callable[[Any, list[Any]], Trace]
+    ) -> None:
+        """As for `Kernel`."""
+        self._plain = plain
+        self._shared, self._alone = Kernel(name, plain, trace), Kernel(name, plain, trace)
+
+    def __call__(self, *chunks: Any) -> Any:
+        """Run the kernels; where they cannot take the chunks, operation by operation."""
+        try:
+            if threading.current_thread() is threading.main_thread():
+                return self._shared(*chunks)
+            with config.single_threaded():
+                return self._alone(*chunks)
+        except REFUSALS as error:
+            notices.record(Reason("shape-pattern", "chunk", str(error)), "allow")
+        return self._plain(*chunks)
 
 
 class ChunkGraph:
@@ -149,11 +137,7 @@ class ChunkGraph:
         if self.places:
             pairs = zip(chunks, self.places, strict=True)
             chunks = tuple(each if place is None else each[place] for each, place in pairs)
-        kernel = _graph_kernel(self.text)
-        try:
-            return kernel(*chunks)
-        except REFUSALS as error:
-            return _interpreted(self.text, chunks, error)
+        return _graph_kernels(self.text)(*chunks)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its text."""
@@ -176,7 +160,7 @@ def _only(chunk: Any) -> Any:
 
 
 @caches.memo(512)
-def _graph_kernel(text: str) -> Kernel:
+def _graph_kernels(text: str) -> Kernels:
     """The kernels of a graph."""
     graph = graph_text.parse(text)
     count = len(graph.outputs)
@@ -184,28 +168,18 @@ def _graph_kernel(text: str) -> Kernel:
     leaves = tuple(OutNode(place, False) for place in range(count))
     places = tuple(range(len(graph.parameters)))
     trace = Trace(graph, structure, leaves, (), (), places)
-    return Kernel("chunk", lambda *_: trace)
+    return Kernels("chunk", partial(_interpreted, graph), lambda *_: trace)
 
 
-def _interpreted(text: str, chunks: Sequence[Any], error: Exception) -> Any:
-    """Run a graph on chunks operation by operation; the reason is counted."""
+def _interpreted(graph: Graph, *chunks: Any) -> Any:
+    """Run a graph on chunks operation by operation."""
     from fuser import fallback
     from fuser.backend import array_module_of
 
-    note(error)
-    graph = graph_text.parse(text)
     arrays, numbers = executor.check_arguments(graph, list(chunks))
     numbers |= executor.sizes_of(graph, {k: v.shape for k, v in arrays.items()}, numbers) or {}
     found = fallback.interpret(graph, arrays, numbers, array_module_of(arrays))
     return found[0] if len(found) == 1 else found
-
-
-def note(error: Exception) -> None:
-    """Count why chunks are not fused."""
-    from fuser.base import notices
-
-    found = error.reason if isinstance(error, (CannotRun, Unsupported)) else None
-    notices.record(found or Reason("shape-pattern", "chunk", str(error)), "allow")
 
 
 def traced_by(function: Callable[..., Any]) -> Callable[[Any, list[Any]], Trace]:

@@ -27,7 +27,7 @@ from dask.base import tokenize
 from fuser.base import caches, trees
 from fuser.calls.fused_function import FusedFunction
 from fuser.dask.forms import by_value, form, needs_of
-from fuser.dask.kernels import REFUSALS, Kernel, note, traced_by
+from fuser.dask.kernels import Kernels, traced_by
 
 #: Modules whose functions compute with what they are given.
 _MODULES = frozenset(("_operator", "operator", "dask.array.chunk", "dask.array.reductions"))
@@ -177,15 +177,15 @@ class ChunkTasks:
         for node in self._before:
             values[node.key] = node(values)
         given = [values[key] for key in self.inputs]
-        try:
-            found = _kernel(self)(*given)
-        except REFUSALS as error:
-            note(error)
-            found = self.plain(*given)
-        values.update(zip(self.outputs, found, strict=True))
+        values.update(zip(self.outputs, self._kernels(*given), strict=True))
         for node in self._after:
             values[node.key] = node(values)
         return values[self._result]
+
+    @functools.cached_property
+    def _kernels(self) -> Kernels:
+        """Those of equal tasks."""
+        return _kernels_of(self)
 
     def plain(self, *given: Any) -> tuple[Any, ...]:
         """What the kernel does, task by task.
@@ -235,9 +235,10 @@ class ChunkTasks:
 
 
 @caches.memo(512)
-def _kernel(tasks: ChunkTasks) -> Kernel:
+def _kernels_of(tasks: ChunkTasks) -> Kernels:
     """The kernels of tasks, shared by equal ones."""
-    return Kernel(tasks.__name__, traced_by(lambda *given: _own(tasks.plain(*given))))
+    traced = traced_by(lambda *given: _own(tasks.plain(*given)))
+    return Kernels(tasks.__name__, tasks.plain, traced)
 
 
 def _own(values: Any) -> Any:
