@@ -56,11 +56,16 @@ def record(reason: Reason, policy: str, function: str = "") -> None:
     Raises:
         FusionError: the policy is "error".
     """
-    counters.count("fallbacks")
-    counters.count(f"fallback.{reason.code}")
+    for name in counts_of(reason):
+        counters.count(name)
     if policy == "error":
         raise FusionError(reason)
     say(reason, policy, function)
+
+
+def counts_of(reason: Reason) -> dict[str, int]:
+    """What a call that NumPy runs for a reason adds to the counters."""
+    return {"fallbacks": 1, f"fallback.{reason.code}": 1}
 
 
 def say(reason: Reason, policy: str, function: str = "") -> None:

@@ -64,7 +64,6 @@ from fuser.calls import (
 from fuser.calls.running import copied_into, given_buffers
 from fuser.calls.specialisation import Call, Specialisation, is_brief
 from fuser.capture.effects import tracing_here
-from fuser.capture.known_errors import PATIENCE, counts_of
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
@@ -105,6 +104,8 @@ LONG_WAY = "every call takes a look by Python, which takes longer than NumPy"
 SIGNATURE_LIMIT = 512
 #: Traces of calls of one kind, none of which is used again, after which they are rare.
 TRACES = 16
+#: Calls of one kind that are looked at before the plain function is called without a look.
+PATIENCE = 4
 #: Times that the steps of a program are written down anew for calls with the same shapes.
 MISSED_LIMIT = 8
 #: Values in arguments by which calls of the plain function are told apart; where there are more,
@@ -443,7 +444,7 @@ class FusedFunction(_Base[P, Result]):
                     structure, leaves = trees.shallow(args, kwargs)
                 call = PlainCall(
                     self.__wrapped__, (key, exact), leaves, tuple(kwargs), structure,
-                    counts_of(reason), told, seen, whole,
+                    notices.counts_of(reason), told, seen, whole,
                 )  # fmt: skip
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fuser.backend import MISSED, PythonCall
-from fuser.base import config, counters, trees
+from fuser.base import config, counters, notices, trees
 from fuser.base.call_keys import signature
 from fuser.base.records import changed
 from fuser.calls.owner import Owner
@@ -70,7 +70,7 @@ class _Path:
         self.plain: Any = None if trace.stopped is None else owner.__wrapped__
         self.reason_counts: dict[str, int] = {}
         if trace.stopped is not None:
-            self.reason_counts = {"fallbacks": 1, f"fallback.{trace.stopped.code}": 1}
+            self.reason_counts = notices.counts_of(trace.stopped)
             self.counts = {**self.counts, **self.reason_counts}
         self.sizes = {name: size for name, size in call.sizes.items() if name not in self.scalars}
         self.told = told_by_integers(program)

@@ -11,7 +11,7 @@ import numpy as np
 from fuser import executor
 from fuser.base import forks, notices, trees
 from fuser.base.error_states import noted
-from fuser.base.errors import Reason, ShapeError, Unsupported
+from fuser.base.errors import Reason, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed, field, record
 from fuser.base.timeline import phase
@@ -20,7 +20,6 @@ from fuser.base.unexpected import internal_errors
 from fuser.calls.specialisation import Call, Specialisation, specialise
 from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
-from fuser.capture.known_errors import KnownErrors
 from fuser.capture.purity import trace_purely
 from fuser.capture.read_names import by_class
 from fuser.executor import CannotRun
@@ -52,7 +51,6 @@ class Signature:
     refused_orders: set[tuple[bool, ...]] | None = None
     """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
-    errors: KnownErrors = field(default_factory=KnownErrors)
     lock: threading.RLock = field(default_factory=forks.lock)
 
     def refuse(
@@ -125,7 +123,6 @@ def specialised(
     """
     objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
     objects += trees.classes(structure)
-    entry.errors.raise_known(leaves)
     try:
         hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
         if hidden is not None:
@@ -157,9 +154,6 @@ def specialised(
             raise
         refused = error
         trace, constants = changed(cast(Trace, error.stopped), stopped=error.reason), {}
-    except (ShapeError, OverflowError) as error:
-        entry.errors.keep(leaves, error, names)
-        raise
     from fuser.programs import partition
 
     spec = None

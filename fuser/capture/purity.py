@@ -5,10 +5,11 @@ The code of most functions shows it; others are traced twice.
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import FunctionType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,7 +24,6 @@ from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
 from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
-from fuser.capture.known_errors import is_own, note_fleeting
 from fuser.capture.tracer import trace_call
 from fuser.tracing.trace_result import OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
@@ -199,18 +199,15 @@ def _both_traces(
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             every.extend(met)
             undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
-            fleeting = met and (met[0].tracing.captured or met[0].tracing.externs)
             if met:
                 from fuser.capture.decisions import stopped as read_before
 
                 stopped[0] = read_before(met[0].tracing)
-            if fleeting:
-                note_fleeting(raised)  # lengths that calls tell are not the arguments'
             if isinstance(raised, (ShapeError, OverflowError)):
                 if undone or begun:  # the plain function does that
                     told = f"{raised}, after it has written, or a loop that may raise"
                     raise Unsupported("not-traceable", name, told) from raised
-            if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
+            if not isinstance(raised, Exception) and _is_own(raised):  # so the plain function, too
                 raise Unsupported("not-traceable", name, type(raised).__name__) from raised
             raise
         every.extend(met)
@@ -396,6 +393,31 @@ def _watching(function: Callable[..., Any], leaves: list[Any]) -> AbstractContex
     from fuser.capture.watching import may_ask, watched
 
     return watched() if may_ask(function, leaves) else nullcontext()
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether a function raised an error itself, at a place of its own where it would again.
+
+    What a signal's handler raises comes at any moment, as Ctrl-C does: no other run would meet it.
+    """
+    if isinstance(error, Exception):
+        return True
+    import signal  # few traces end so
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = [code for handler in handlers if (code := getattr(handler, "__code__", None))]
+    step: TracebackType | None = error.__traceback__
+    last = step
+    while step is not None:
+        if any(step.tb_frame.f_code is code for code in codes):
+            return False
+        last, step = step, step.tb_next
+    if not isinstance(error, KeyboardInterrupt) or last is None:
+        return True
+    return last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
+
+
+_RAISING = (dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"])
 
 
 def _has_begun(tracing: Any) -> bool:

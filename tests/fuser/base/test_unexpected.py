@@ -13,8 +13,8 @@ import pytest
 import fuser
 from fuser.backends.cpu.entries import entry
 from fuser.base import config
+from fuser.calls.fused_function import PATIENCE
 from fuser.capture import loop_passes, results
-from fuser.capture.known_errors import PATIENCE
 from fuser.ir import opaque_calls
 from fuser.tracing import traced_array
 from tests.fuser.comparing import faults

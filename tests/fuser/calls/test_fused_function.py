@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.calls.fused_function import PATIENCE
 from fuser.calls.trace_cache import VALUE_LIMIT
 from fuser.capture import captures
-from fuser.capture.known_errors import PATIENCE
 from tests.fuser.comparing import assert_same, compare, difference, independent
 from tests.threads import on_threads, running
 

@@ -1,5 +1,6 @@
 """What is learnt of a kind of call: what is refused, for how long, and what holds."""
 
+import contextlib
 import types
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 import fuser
 from fuser.calls.fused_function import TRACES
 from fuser.calls.trace_cache import VALUE_LIMIT, Signature
+from tests.fuser.comparing import assert_same
 
 X = np.ones(3)
+EXTRA = np.ones(3)
 
 
 def entry_of(function: fuser.FusedFunction) -> Signature:
@@ -147,3 +150,61 @@ def test_new_things_by_names_at_each_call_are_not_traced_for_ever() -> None:
         held.function = lambda x, k=k: x * k
         assert np.array_equal(fused(np.ones(5)), np.ones(5) * k + 1)
     assert [reason.code for reason in fused.fallbacks] == ["value-guards"]
+
+
+def test_an_integer_that_fits_is_not_taken_for_one_that_does_not() -> None:
+    """Numbers are part of what is remembered."""
+    function = fuser.fuse(lambda a, k: a * k)
+    a = np.arange(3, dtype=np.int8)
+    for _ in range(3):
+        with pytest.raises(OverflowError, match="1000"):
+            function(a, 1000)
+        with pytest.raises(OverflowError, match="2000"):
+            function(a, 2000)
+        assert function(a, 10).tolist() == [0, 10, 20]
+
+
+def test_a_changed_global_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error holds as long as the names that the function reads are the same objects."""
+    function = fuser.fuse(lambda a: a + EXTRA)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broadcast"):
+            function(np.ones(4))
+    monkeypatch.setitem(globals(), "EXTRA", np.full(4, 2.0))
+    assert function(np.ones(4)).tolist() == [3, 3, 3, 3]
+
+
+def test_a_refusal_is_an_error_where_that_is_the_policy() -> None:
+    """Each time."""
+    function = fuser.fuse(lambda a: a + 1, fallback="error")
+    for _ in range(4):
+        with pytest.raises(fuser.FusionError):
+            function(np.ones(2, "g"))
+
+
+def _reshaped(x: Any) -> Any:
+    try:
+        return x.reshape(3, -1) * 2
+    except ValueError:
+        return x + 1
+
+
+def _indexed(x: Any) -> Any:
+    try:
+        return x[5] * 2
+    except IndexError:
+        return x.sum() - 1
+
+
+def _joined(x: Any) -> Any:
+    with contextlib.suppress(ValueError):
+        return x + np.arange(6.0)
+    return x - 1
+
+
+@pytest.mark.parametrize("function", [_reshaped, _indexed, _joined])
+def test_caught_errors_are_control_flow(function: Any) -> None:
+    """Whether there is one depends on the lengths of each call."""
+    fused = fuser.fuse(function, fallback="allow")
+    for length in (7, 6, 0, 5, 9, 6, 1):
+        assert_same(fused, np.arange(float(length)))
