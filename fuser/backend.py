@@ -169,13 +169,45 @@ class Compared:
 
     Attributes:
         count: of arguments; what serves such a call has a parameter for each.
-        function: puts the call's result together.
+        function: puts the call's result together; None where that is the one array.
         leaves: places of the arguments that it takes behind the arrays.
     """
 
     count: int
-    function: Callable[..., Any]
+    function: Callable[..., Any] | None
     leaves: Sequence[int]
+
+
+@record
+class DeviceCall:
+    """A call of arrays in a device's memory, as native code runs it.
+
+    Attributes:
+        device: the number of the device that has to be current.
+        template: arguments of the kernels, one block of 8-byte words after another; where an
+            address belongs, how far behind it.
+        operands: those words, and what they are added to: an array's name, or "" for the memory
+            that the call takes for itself.
+        scalars: words that are numbers of the call, with the place among the arguments and the
+            dtype.
+        made: name, lengths and dtype of the arrays that it makes, in C order.
+        scratch_bytes: the memory that it takes for itself.
+        counters: gives the address of zeros for a stream; None where none are wanted.
+        launches: of each, its words by `layout.FIELDS["LAUNCH"]`.
+        wanted: names of the arrays that it gives.
+        compared: what makes them the call's result.
+    """
+
+    device: int
+    template: Sequence[int]
+    operands: Sequence[tuple[int, str]]
+    scalars: Sequence[tuple[int, int, np.dtype[Any]]]
+    made: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+    scratch_bytes: int
+    counters: Callable[[int], int] | None
+    launches: Sequence[Mapping[str, int]]
+    wanted: Sequence[str]
+    compared: Compared
 
 
 @record
@@ -194,8 +226,11 @@ class PythonCall:
         captured: arrays that are no arguments, likewise.
         written: arrays that have to be writeable.
         apart: pairs of arrays that must not share memory.
-        device_fields: bytes from the beginning of an array in a device's memory to its `dtype`, and
-            to the vectors of its `lengths` and `strides`; None where that is not known.
+        device_fields: what the dispatcher has to know of arrays in a device's memory, by its names;
+            None where that is not known.
+        out: the array of `out=`, which is an argument behind the leaves, and the first of each pair
+            in `apart`: it may be the other one where it is in this call; None where there is none.
+        natively: what the dispatcher does in place of the function, where it can.
     """
 
     function: Callable[..., Any]
@@ -210,7 +245,8 @@ class PythonCall:
     written: tuple[str, ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
     device_fields: Mapping[str, int] | None = None
-    out: None = None
+    out: Any = None
+    natively: DeviceCall | None = None
 
 
 #: What such a function gives where the call has to be looked at again.
@@ -363,7 +399,7 @@ class Backend(ABC):
 
     @property
     def device_fields(self) -> Mapping[str, int] | None:
-        """Where this backend's arrays keep what the dispatcher compares, see `PythonCall`."""
+        """What the dispatcher has to know of this backend's arrays, see `PythonCall`."""
         return None
 
     def choices(self, bind: Callable[[], Any]) -> list[NestChoice]:

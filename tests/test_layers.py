@@ -59,8 +59,8 @@ LAYERS = {
         text: cxx variants complex_helpers reduction_helpers special helpers spelling geometry
             section accumulators stages long_rows reduction_loops reduction_plan emit_reduction
             emit_held emit_long emit_map emit_tiles emit
-        device: arguments array_fields nvrtc device meaning
-        kernels: fused_kernel step straight_call sequence
+        device: arguments c_functions array_fields nvrtc device meaning
+        kernels: fused_kernel step straight_call native_launch sequence
         backend: backend
     """,
     "fuser.suites": """

@@ -14,7 +14,7 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fuser.backend import Compared
+from fuser.backend import Compared, DeviceCall
 from fuser.backends.gpu.step import Step, Steps, whole
 from fuser.runtime.launch import Launch, pack_scalars
 
@@ -129,6 +129,17 @@ class Sequence(Steps):
             self, self._device, self._number, arrays, numbers, sizes, wanted, missed, given or {},
             adopted or {}, compared,
         )  # fmt: skip
+
+    def natively(
+        self, arrays: Mapping[str, tuple[int | None, Any]], numbers: Mapping[str, tuple[int, Any]],
+        wanted: Sequence_[str], compared: Compared,
+    ) -> DeviceCall | None:  # fmt: skip
+        """The same as launches without Python, where they can be; arguments as for `straight`."""
+        from fuser.backends.gpu.native_launch import device_call
+
+        return device_call(
+            self, self._device, self._number, arrays, numbers, self._launch.sizes, wanted, compared
+        )
 
 
 def make(launch: Launch) -> Sequence | None:

@@ -108,12 +108,15 @@ def write(
     for name, (_, array) in (*arrays.items(), *given.items()):
         if isinstance(array, np.generic):
             continue
+        if compared is not None:
+            lines.append(f"{name}_at = {name}.data.ptr")
+            continue
         odd = f" or {name}_at % {array.itemsize}" if array.itemsize > 1 else ""
         lines += [f"memory = {name}.data", f"{name}_at = memory.ptr",
                   f"if memory.device_id != {here}{odd}: return MISSED"]  # fmt: skip
     for name, (_, target) in given.items():
         for other, (_, array) in arrays.items():
-            if not isinstance(array, np.generic):
+            if compared is None and not isinstance(array, np.generic):
                 lines.append(_apart(name, target, other, array))
     lines += [*_blocks(sequence.steps, known), *packed, *made]
     for name, make in sequence.made:
@@ -146,9 +149,10 @@ def write(
     if compared is None:
         lines.append(f"return ({', '.join(wanted)},)")
         return define("straight_call", ["args"], lines, known)
-    known["assembled"] = compared.function
     parts = [*wanted, *[_argument(place, compared) for place in compared.leaves]]
-    lines.append(f"return assembled({', '.join(parts)})")
+    known["assembled"] = compared.function
+    together = f"assembled({', '.join(parts)})"
+    lines.append(f"return {wanted[0] if compared.function is None else together}")
     parameters = [_argument(place, compared) for place in range(compared.count)]
     return define("straight_call", parameters, lines, known)
 

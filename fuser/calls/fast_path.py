@@ -40,6 +40,7 @@ class Prepared(config.Standing):
         self._arrays = specialisation.array_leaves
         self._scalars = specialisation.scalar_leaves
         self._sizes = dict(call.sizes)
+        self._counts: Mapping[str, int] = {}
         fixed = self._sizes.keys()
         self._guards = [each for each in guards if not scalar_symbols(each[0]) <= fixed]
         self._count = len(self._arrays) + len(self._scalars)
@@ -70,19 +71,69 @@ class Prepared(config.Standing):
             captured: arrays that the function reaches by names.
             sequence: what the call ran.
             wanted: names of the results.
-            given: by name, an array to write into: it comes after the arguments.
+            given: by name, an array to write into: it comes after the arguments, and after all
+                leaves of these where they have been compared.
             adopted: other libraries' arrays among the arguments, see `adopted_arrays.takers`.
             compared: of calls whose arguments have been compared, how their results come about.
         """
         write = getattr(sequence, "straight", None)
         if write is None or self._guards:
             return None
+        arrays, values = self._placed(known, numbers, captured)
+        behind = self._count if compared is None else compared.count - 1
+        targets = {name: (behind, array) for name, array in given.items()}
+        return write(arrays, values, wanted, MISSED, targets, adopted, compared)
+
+    def _placed(
+        self, known: Mapping[str, Any], numbers: Mapping[str, Any], captured: Mapping[str, Any]
+    ) -> tuple[dict[str, tuple[int | None, Any]], dict[str, tuple[int, Any]]]:
+        """Arrays and numbers of a call by name, each with its place among the arguments."""
         arrays: dict[str, tuple[int | None, Any]]
         arrays = {name: (place, known[name]) for name, place in self._arrays}
         arrays |= {name: (None, array) for name, array in captured.items()}
-        values = {name: (place, numbers[name]) for name, place in self._scalars}
-        targets = {name: (self._count, array) for name, array in given.items()}
-        return write(arrays, values, wanted, MISSED, targets, adopted, compared)
+        return arrays, {name: (place, numbers[name]) for name, place in self._scalars}
+
+    def _python_call(
+        self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], structure: Any,
+        sequence: Any, wanted: Sequence[str], together: Callable[..., Any] | None,
+        taken: Sequence[int] = (), out: Any = None,
+    ) -> PythonCall | None:  # fmt: skip
+        """What a backend needs that compares arguments natively, of a call that is kernels alone.
+
+        Args:
+            call: one that has been served.
+            leaves: its arguments.
+            names: its keywords in their order.
+            structure: how positional arguments and keywords nest.
+            sequence: what it ran.
+            wanted: names of the results.
+            together: what makes them the call's; None where they are.
+            taken: places of the arguments that it takes behind them.
+            out: the array to write into, the only one that is wanted, or None.
+        """
+        fields = get_backend(executor.device_of(call.arrays.values())).device_fields
+        if fields is None:
+            return None
+        captured, given = call.specialisation.captured, {} if out is None else {wanted[0]: out}
+        compared = Compared(len(leaves) + len(given), together, taken)
+        function = self._one_function(
+            call.arrays, call.numbers, captured, sequence, wanted, given, None, compared
+        )
+        natively = None
+        if "launch" in fields:
+            arrays, numbers = self._placed(call.arrays, call.numbers, captured)
+            arrays |= {name: (len(leaves), array) for name, array in given.items()}
+            natively = sequence.natively(arrays, numbers, wanted, compared)
+        return PythonCall(
+            function=function, guards=call.specialisation.names, holds=self.holds,
+            counts=self._counts, leaves=leaves, names=names, structure=structure,
+            places=dict(self._arrays), captured=captured, device_fields=fields, out=out,
+            apart=tuple(
+                (target, name) for target in given for name, array in call.arrays.items()
+                if not isinstance(array, np.generic)
+            ),
+            natively=natively,
+        )  # fmt: skip
 
 
 class Ready(Prepared):
@@ -164,19 +215,10 @@ class Ready(Prepared):
         there = any(is_cupy(type(array)) for array in call.arrays.values())
         if not self.knows_its_arguments or self._in_order or not there:
             return None
-        fields = get_backend(executor.device_of(call.arrays.values())).device_fields
-        if fields is None:
-            return None
         made = self._assembly
-        function = self._one_function(
-            call.arrays, call.numbers, self._captured, self._sequence,
-            [f"o{k}" for k in made.results], {}, None,
-            Compared(len(leaves), made.function, made.leaves),
-        )  # fmt: skip
-        return PythonCall(
-            function=function, guards=call.specialisation.names, holds=self.holds,
-            counts=self._counts, leaves=leaves, names=names, structure=structure,
-            places=dict(self._arrays), captured=self._captured, device_fields=fields,
+        return self._python_call(
+            call, leaves, names, structure, self._sequence, [f"o{k}" for k in made.results],
+            None if made.bare else made.function, made.leaves,
         )  # fmt: skip
 
     def _whole(self) -> Callable[[tuple[Any, ...]], Any]:
@@ -323,6 +365,15 @@ class ReadyOut(Prepared):
         )  # fmt: skip
         if self._straight is None:
             raise NotAssembled
+        self._sequence, self._name, self._out = launch.sequence, name, out
+
+    def native(
+        self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], structure: Any
+    ) -> PythonCall | None:
+        """As `Ready.native`."""
+        return self._python_call(
+            call, leaves, names, structure, self._sequence, [self._name], None, (), self._out
+        )
 
     def run(self, args: tuple[Any, ...], out: Any) -> Any:
         """`out`, written; or MISSED where the call has to be looked at again."""

@@ -486,7 +486,7 @@ class FusedFunction(_Base[P, Result]):
         key = exact_key(tuple(leaves) if out is None else (*leaves, out))
         if key is None or call.specialisation.identities:
             return False
-        spread = len(args) != len(leaves) or (bool(names) and out is None)
+        spread = len(args) != len(leaves) or len(names) > (out is not None)
         if spread:  # containers and keywords are compared natively alone
             key = ("native", names, trees.spell(structure), key)
         if isinstance(call.specialisation.spec, Program):
@@ -497,20 +497,24 @@ class FusedFunction(_Base[P, Result]):
             self._ready = {}
         known = self._ready.get(key)
         if spread:
-            served = out is None and any(is_cupy(type(leaf)) for leaf in leaves)
+            served = any(is_cupy(type(leaf)) for leaf in leaves)
             if not served or (known is not None and known.holds()):
                 return False
         from fuser.calls.fast_path import ReadyForIntegers, Ways, make_ready, make_ready_out
 
         if out is not None:
-            if ("out", key) not in self._ready:
-                self._ready["out", key] = make_ready_out(call, out)
-            self._latest_out = self._ready["out", key]
+            known_as = ("out", key, *[leaf is out for leaf in leaves])
+            short = self._ready.get(known_as)
+            if short is None or not short.holds():
+                short = self._ready[known_as] = make_ready_out(call, out)
+                if short is not None:
+                    self._install(short.native(call, leaves, names, structure))
+            if not spread:
+                self._latest_out = short
             return True
         made, installed = make_ready(call), False
         if made is not None and (known is None or not known.holds()):
-            native = made.native(call, leaves, names, structure)
-            installed = native is not None and self._install(native)
+            installed = self._install(made.native(call, leaves, names, structure))
         if spread:
             if made is not None:
                 self._ready[key] = made
@@ -554,9 +558,9 @@ class FusedFunction(_Base[P, Result]):
         self._install(made.native(leaves, names, structure))
         return True
 
-    def _install(self, call: PythonCall) -> bool:
+    def _install(self, call: PythonCall | None) -> bool:
         """Have the backend compare the arguments of such calls natively; whether it does."""
-        if not _NATIVE:
+        if not _NATIVE or call is None:
             return False
         if self._native is not None and self._native.stale():
             self._native.renew()

@@ -35,12 +35,14 @@ class Assembly:
         results: numbers of the graph outputs that it takes first.
         leaves: places of the arguments that it takes then.
         containers: where the lists and dicts are that it takes last, among the arguments.
+        bare: whether it gives the one result that it takes, and that is all.
     """
 
     function: Callable[..., Any]
     results: tuple[int, ...]
     leaves: tuple[int, ...]
     containers: tuple[Path, ...] = ()
+    bare: bool = False
 
 
 class NotAssembled(Exception):  # noqa: N818 - a signal: the long way does it
@@ -143,7 +145,9 @@ class _Text:
         names = [f"r{k}" for k in self.results] + [f"a{k}" for k in self.leaves]
         names += [f"c{k}" for k in range(len(self.containers))]
         made = define("assembled", names, (*lengths, *lines), self.scope)
-        return Assembly(made, tuple(self.results), tuple(self.leaves), tuple(self.containers))
+        results = tuple(self.results)
+        bare = len(results) == 1 and list(lines) == [f"f0 = r{results[0]}", "return f0"]
+        return Assembly(made, results, tuple(self.leaves), tuple(self.containers), bare)
 
     def constant(self, value: Any) -> str:
         """A name for an object."""

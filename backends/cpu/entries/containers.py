@@ -14,7 +14,7 @@ from fuser.base.records import record
 from fuser.base.trees import Leaf, Path
 
 #: One of what rows are listed.
-_SINGULAR = {"temporaries": "temporary", "leaves": "leaf"}
+_SINGULAR = {"temporaries": "temporary", "leaves": "leaf", "launches": "launch"}
 
 
 @record

@@ -19,7 +19,14 @@ import numpy as np
 
 from fuser.backend import MISSED, CompileError, PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu import sequence
-from fuser.backends.cpu.entries import match, python_calls, results, serve, values
+from fuser.backends.cpu.entries import (
+    device_launch,
+    match,
+    python_calls,
+    results,
+    serve,
+    values,
+)
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
@@ -38,7 +45,7 @@ TRIED_LIMIT = 4096
 #: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
 MANY_LENGTHS = 32
 
-_PARTS = (match, values, results, python_calls, serve)
+_PARTS = (match, values, results, python_calls, device_launch, serve)
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     layout.spell_out("".join(part.TEXT for part in _PARTS))
 )
@@ -75,9 +82,9 @@ class _Entry:
             self.api[layout.place("API", "team")] = address
 
     def use_device(self, fields: Mapping[str, int]) -> None:
-        """Compare arrays in a device's memory, whose fields lie where these say."""
-        for name, offset in fields.items():
-            self.api[layout.place("API", f"device_{name}")] = offset
+        """Compare arrays in a device's memory, and launch there, as these say."""
+        for name, value in fields.items():
+            self.api[layout.place("API", f"device_{name}")] = value
 
     def use_pool(self) -> None:
         """Take large memory from the pool, or not, as the settings say."""
@@ -104,6 +111,8 @@ _PYTHON = {
     "release": "PyEval_SaveThread",
     "acquire": "PyEval_RestoreThread",
     "no_memory": "PyErr_NoMemory",
+    "error_occurred": "PyErr_Occurred",
+    "from_integer": "PyLong_FromLongLong",
 }
 
 

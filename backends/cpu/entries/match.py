@@ -2,7 +2,8 @@
 
 Arguments are compared on the array structs: type, dtype (by pointer, then by number and byte
 order: unpickled arrays have dtype objects of their own), rank, flags, lengths, strides. Those of
-arrays in a device's memory are compared where their library keeps them, in two C++ vectors. What is
+arrays in a device's memory are compared where their library keeps them, in two C++ vectors, and so
+is the device; their addresses are multiples of their elements' size. What is
 found on the way is kept: addresses of data (or the object, for Python numbers) in `bases`, values
 of length symbols in `symbols`; symbol 0 is the number 1.
 
@@ -226,8 +227,24 @@ no:
   ret i1 false
 }
 
-define internal i1 @device_array_matches(ptr %api, ptr %record, ptr %object) {
+define internal i64 @device_address(ptr %api, ptr %object, ptr %number) {
 entry:
+  %data.at = get i64 %api API.device_data
+  %data = getelementptr i8, ptr %object, i64 %data.at
+  %pointer = load ptr, ptr %data
+  %number.at = get i64 %api API.device_number
+  %number.field = getelementptr i8, ptr %pointer, i64 %number.at
+  %device = load i32, ptr %number.field
+  store i32 %device, ptr %number
+  %address.at = get i64 %api API.device_address
+  %address.field = getelementptr i8, ptr %pointer, i64 %address.at
+  %address = load i64, ptr %address.field
+  ret i64 %address
+}
+
+define internal i1 @device_array_matches(ptr %api, ptr %record, ptr %object, ptr %bases, i64 %k) {
+entry:
+  %number = alloca i32
   %dtype.at = get i64 %api API.device_dtype
   %field = getelementptr i8, ptr %object, i64 %dtype.at
   %dtype = load i64, ptr %field
@@ -244,7 +261,19 @@ strides:
   %steps = getelementptr i64, ptr %axes, i64 %rank
   %strides.at = get i64 %api API.device_strides
   %laid = call i1 @vector_matches(ptr %object, i64 %strides.at, ptr %steps, i64 %rank)
-  ret i1 %laid
+  br i1 %laid, label %address, label %no
+address:
+  %begin = call i64 @device_address(ptr %api, ptr %object, ptr %number)
+  set i64 %begin %bases %k
+  %beyond = getelementptr i64, ptr %steps, i64 %rank
+  %wanted = load i32, ptr %beyond
+  %device = load i32, ptr %number
+  %here = icmp eq i32 %device, %wanted
+  %mask = get i64 %beyond 8
+  %off = and i64 %begin, %mask
+  %aligned = icmp eq i64 %off, 0
+  %fits = and i1 %here, %aligned
+  ret i1 %fits
 no:
   ret i1 false
 }
@@ -342,7 +371,7 @@ integer:
                                      ptr %symbols)
   br i1 %inside, label %k.next, label %no
 device:
-  %there = call i1 @device_array_matches(ptr %api, ptr %record, ptr %object)
+  %there = call i1 @device_array_matches(ptr %api, ptr %record, ptr %object, ptr %bases, i64 %k)
   br i1 %there, label %k.next, label %no
 identity:
   %address = ptrtoint ptr %object to i64

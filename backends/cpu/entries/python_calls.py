@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import MISSED, PlainCall, PythonCall
-from fuser.backends.cpu.entries import match
+from fuser.backends.cpu.entries import device_launch, match
 from fuser.backends.cpu.entries.composed import exact_pair
 from fuser.backends.cpu.entries.containers import native, places_of, table_of
 from fuser.backends.cpu.entries.names import NotServed, describe_names
@@ -105,6 +105,10 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         for leaf, slot in zip(call.leaves, places.slots, strict=True)
     ]
     arrays = {name: call.leaves[place] for name, place in record_of.items()} | dict(call.captured)
+    if call.out is not None:
+        name = call.apart[0][0]
+        record_of[name], arrays[name] = len(records), call.out
+        records.append({"slot": places.targets[0], **_record(call.out, keep, fields)})
     for name, array in call.captured.items():
         record_of[name] = len(records)
         found = _record(array, keep, fields)
@@ -122,12 +126,20 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         "overlaps": [
             row
             for one, other in call.apart
-            for row in exact_pair((record_of[one], record_of[other]), arrays[one], arrays[other])
+            for row in exact_pair(
+                (record_of[one], record_of[other]), arrays[one], arrays[other],
+                in_place=call.out is not None and _alike(arrays[one], arrays[other]),
+            )
         ],
-        "numbers": [[slot] for slot in places.slots],
+        "numbers": [[slot] for slot in (*places.slots, *places.targets)],
     }
+    values = {"callee": id(function)}
+    if call.natively is not None and not asked:
+        more, words = device_launch.describe(call, call.natively, record_of, len(records),
+                                             places.slots, keep)  # fmt: skip
+        rows, values = rows | more, values | words
     keep += [function, call.captured]
-    return table_of(call, places, keep, rows, callee=id(function)), keep
+    return table_of(call, places, keep, rows, **values), keep
 
 
 def plain_table(call: PlainCall) -> tuple[Any, list[Any]]:
@@ -159,6 +171,11 @@ def plain_table(call: PlainCall) -> tuple[Any, list[Any]]:
 def _exactly(array: Any, keep: list[Any]) -> dict[str, int]:
     """How an array is compared that must have these lengths and strides."""
     return {"kind": layout.EXACT_ARRAY, "axes": native(keep, [array.shape, array.strides])}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two arrays of a device begin at one address."""
+    return bool(one.data.ptr == other.data.ptr)
 
 
 def _guarded(call: PythonCall) -> Callable[..., Any]:
@@ -194,7 +211,8 @@ def _record(leaf: Any, keep: list[Any], fields: Any) -> dict[str, int]:
         if fields is None:
             raise NotServed
         keep.append(leaf.dtype)
-        axes = native(keep, [leaf.shape, leaf.strides])
+        where = [leaf.data.device_id, leaf.itemsize - 1]
+        axes = native(keep, [leaf.shape, leaf.strides, where])
         return found | {"kind": layout.DEVICE_ARRAY, "expected": id(leaf.dtype),
                         "rank": leaf.ndim, "axes": axes}
     if kind is float or kind is int or kind is bool:

@@ -254,6 +254,15 @@ choose:
   %is.kernels = icmp eq ptr %callee, null
   br i1 %is.kernels, label %kernels, label %ask
 ask:
+  %launches = get i64 %table TABLE.launches
+  %is.native = icmp ne i64 %launches, 0
+  br i1 %is.native, label %on.device, label %in.python
+on.device:
+  %launched = call ptr @on_device(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
+                                  ptr %symbols)
+  %declined = icmp eq ptr %launched, inttoptr (i64 1 to ptr)
+  br i1 %declined, label %in.python, label %served
+in.python:
   %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values)
   br label %served
 kernels:
@@ -281,9 +290,10 @@ fully:
   br label %served
 served:
   %result = phi ptr [ %soon, %briefly ], [ %late, %fully ],
-                    [ %answered, %ask ], [ inttoptr (i64 1 to ptr), %prepare ]
-  %kept = phi ptr [ %numbers, %briefly ], [ %numbers, %fully ], [ null, %ask ],
-                  [ null, %prepare ]
+                    [ %answered, %in.python ], [ %launched, %on.device ],
+                    [ inttoptr (i64 1 to ptr), %prepare ]
+  %kept = phi ptr [ %numbers, %briefly ], [ %numbers, %fully ], [ null, %in.python ],
+                  [ null, %on.device ], [ null, %prepare ]
   %has.numbers = icmp ne ptr %kept, null
   br i1 %has.numbers, label %drop.numbers, label %release
 drop.numbers:

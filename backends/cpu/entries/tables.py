@@ -130,7 +130,7 @@ def describe_scalars(draft: Draft, sizes: Mapping[str, Any]) -> None:
                 _constant(draft, place, draft.call.leaves[numbers[text]], dtype)
             elif text in numbers:
                 kind = type(draft.call.leaves[numbers[text]])
-                draft.scalars.append(_scalar(place, dtype, kind, draft.record_of[text]))
+                draft.scalars.append(scalar_row(place, dtype, kind, draft.record_of[text]))
             elif SCALAR_NAME.search(text) or (value := _of_lengths(text, sizes)) is None:
                 draft.scalars.append(_computed(draft, place, text, dtype))
             elif isinstance(value, Symbolic):
@@ -171,11 +171,21 @@ def _computed(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list
     wanted = text, type(evaluate_scalar(text, {**call.sizes, **numbers}))
     if wanted not in draft.computed:
         draft.computed.append(wanted)
-    return _scalar(place, dtype, wanted[1], ~draft.computed.index(wanted))
+    return scalar_row(place, dtype, wanted[1], ~draft.computed.index(wanted))
 
 
-def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
-    """A Python number's way into the template."""
+def scalar_row(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
+    """A Python number's way into the template.
+
+    Args:
+        place: the word that it becomes.
+        dtype: of that.
+        kind: the number's type.
+        record: the argument that it is.
+
+    Raises:
+        NotServed: a conversion that is left to Python.
+    """
     kinds = {float: layout.FROM_FLOAT, int: layout.FROM_INT, bool: layout.FROM_BOOL}
     target, low, high = _target_of(dtype)
     if (kind is float and target == layout.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):

@@ -33,15 +33,19 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
-        "vectorcall dict_next text none new_scalar missed device_dtype device_lengths "
-        "device_strides",
+        "vectorcall dict_next text none new_scalar missed error_occurred from_integer "
+        # where an array in a device's memory keeps its fields, and where a pointer to such memory
+        # does; types; functions of the library
+        "device_dtype device_lengths device_strides device_data device_address device_number "
+        "device_pointer device_array device_current device_stream device_capturing device_alloc "
+        "device_new device_context device_launch",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list span guards guard_list conditions "
         "steps step_list ranges range_list work_factor work_place words template lines line_list "
         "scalars scalar_list overlaps overlap_list temporaries temporary_list outputs output_list "
         "operands operand_list nests flags limit patience brief scratch handed unpacks "
         "unpack_list given held leaves leaf_list assembled prologue numbers number_list computed "
-        "computed_first callee calls left",
+        "computed_first callee calls left launches launch_list device room counters",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
@@ -70,6 +74,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
         # how a loop nest is run, before its block of arguments: function, outer iterations, length
         # of the inner loop, how threads share these, and words of the block
         "HEAD": "kernel outer inner outer_chunk inner_chunk inner_chunks chunks helpers words none",
+        # a kernel on a device: its handle, how it is launched, the word where its block of
+        # arguments begins, and a word of the block with what it holds in this launch
+        "LAUNCH": "handle blocks threads shared block phase_at phase",
         # what a result is put together from: an output, an argument, an object
         "LEAF": "kind index",
     }.items()
@@ -77,7 +84,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
 #: and strides, an array of this dtype and rank, a Python number, this very object, a NumPy scalar,
 #: an integer that lengths or offsets depend on, an array in a device's memory of exactly these
-#: lengths and strides.
+#: lengths and strides, behind which its axes have the device's number and a mask of addresses.
 CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT = range(6)
 GENERIC, INTEGER, DEVICE_ARRAY = 6, 7, 8
 #: Where an object is that is no argument, but captured.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.gpu.laid_out import LaidOut, lay_out
+from tests.backends.gpu.laid_out import LaidOut, LaidOutPointer, lay_out, lay_out_pointer
 
 #: The current device's number.
 current = [0]
@@ -101,11 +101,12 @@ class CUDARuntimeError(RuntimeError):
     """As cupy.cuda.runtime.CUDARuntimeError."""
 
 
-class Memory:
+class Memory(LaidOutPointer):  # type: ignore[misc]
     """Where an array begins, and on which device."""
 
     def __init__(self, ptr: int, device_id: int, owner: Any) -> None:
         self.ptr, self.device_id, self.owner = ptr, device_id, owner
+        lay_out_pointer(self, ptr, device_id)
         self.mem = SimpleNamespace(size=owner.nbytes)
 
     def memset_async(self, value: int, size: int) -> None:
@@ -152,7 +153,6 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin, LaidOut):  # type: ignore[mis
     def __init__(
         self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None
     ) -> None:
-        self.device_id = current[0]
         if memptr is None:
             length = shape if isinstance(shape, tuple) else (shape,)
             size = int(np.prod(length, dtype=np.int64)) * np.dtype(dtype).itemsize
@@ -166,7 +166,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin, LaidOut):  # type: ignore[mis
         }  # fmt: skip
         holder = type("Holder", (), {"__array_interface__": interface})()
         holder.owner = memptr.owner
-        self._memory = np.asarray(holder)
+        self._elements = np.asarray(holder)
+        self._point(memptr.device_id)
 
     @property
     def _memory(self) -> Any:
@@ -176,18 +177,24 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin, LaidOut):  # type: ignore[mis
     @_memory.setter
     def _memory(self, elements: Any) -> None:
         self._elements = elements
-        lay_out(self, elements.dtype, elements.shape, elements.strides)
+        self._point(current[0])
+
+    def _point(self, device: int) -> None:
+        """Say where the elements are."""
+        own = self._elements
+        self.data = Memory(own.ctypes.data, device, own)
+        lay_out(self, own.dtype, own.shape, own.strides, self.data)
+
+    @property
+    def device_id(self) -> int:
+        """Which device has it."""
+        return int(self.data.device_id)
 
     @property
     def _host(self) -> Any:
         """Its elements, once what is under way is done."""
         settle()
         return self._memory
-
-    @property
-    def data(self) -> Memory:
-        """Where it begins."""
-        return Memory(self._memory.ctypes.data, self.device_id, self._memory)
 
     @property
     def flags(self) -> Flags:
@@ -295,7 +302,7 @@ def wrap(value: Any) -> Any:
         return value
     array = ndarray.__new__(ndarray)
     host = np.asarray(value)
-    array._memory, array.device_id = pooled(host) if host.flags.owndata else host, current[0]
+    array._memory = pooled(host) if host.flags.owndata else host
     return array
 
 

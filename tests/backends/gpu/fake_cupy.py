@@ -24,9 +24,10 @@ import scipy.special as scipy_special
 import fuser
 from fuser import backend
 from fuser.backend import CompileError
-from fuser.backends.gpu import device
+from fuser.backends.gpu import array_fields, c_functions, device
 from fuser.backends.gpu.variants import Variant
 from fuser.ir.philox import random_bits
+from tests.backends.gpu.capsules import capsules
 from tests.backends.gpu.fake_arrays import (
     CUDARuntimeError,
     Memory,
@@ -451,14 +452,28 @@ def modules() -> dict[str, ModuleType]:
     scipy = _module("cupyx.scipy", special=special)
     cupyx = _module("cupyx", scipy=scipy)
     every = (cupy, cuda, runtime, nvrtc, driver, function, linalg, random, cupyx, scipy, special)
-    return {part.__name__: part for part in every}
+    return {part.__name__: part for part in every} | _extensions(cuda)
+
+
+def _extensions(cuda: Any) -> dict[str, ModuleType]:
+    """CuPy's extension modules, as far as they list C functions: those call the double's."""
+    listed = capsules({
+        "current": lambda: cuda.runtime.getDevice(),
+        "stream": lambda: cuda.get_current_stream().ptr,
+        "capturing": lambda stream: cuda.runtime.streamIsCapturing(stream),
+        "alloc": lambda size: cuda.alloc(size),
+        "new": lambda kind, shape, dtype: kind(shape, dtype),
+        "context": _have_context,
+        "launch": lambda *given: cuda.driver.launchKernel(*given),
+    })  # fmt: skip
+    return {name: _module(name, __pyx_capi__=functions) for name, functions in listed.items()}
 
 
 @contextmanager
 def installed() -> Iterator[ModuleType]:
     """Let `import cupy` find the double."""
     before = {name: found for name, found in sys.modules.items()
-              if name.split(".")[0] in ("cupy", "cupyx")}  # fmt: skip
+              if name.split(".")[0] in ("cupy", "cupyx", "cupy_backends")}  # fmt: skip
     made = modules()
     for name in before:
         del sys.modules[name]
@@ -476,6 +491,8 @@ def installed() -> Iterator[ModuleType]:
 def _forget() -> None:
     """Ask again which backends there are; no kernel of one CuPy is for another."""
     device._resources.cache_clear()
+    c_functions.functions.cache_clear()
+    array_fields.array_fields.cache_clear()
     under_way.clear()
     backend._missing.pop("gpu", None)
     backend._instances.pop("gpu", None)

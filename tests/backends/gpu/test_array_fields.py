@@ -6,6 +6,7 @@ its own arrays, on memory of the host: that takes no device.
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.gpu import array_fields
+from fuser.backends.gpu import array_fields, c_functions
 from fuser.calls import native_call
 from tests.backends.gpu import fake_cupy
 from tests.requirements import find
@@ -40,17 +41,64 @@ def served(fused: Any, *arguments: Any, **keywords: Any) -> bool:
 
 
 def test_fields_are_found_in_arrays(cupy: Any) -> None:
-    """Three places within an object; none where arrays are objects of another kind."""
+    """Four places within an array, two within its pointer; and CuPy's functions."""
     fields = array_fields.array_fields()
     assert fields is not None
-    assert sorted(fields) == ["dtype", "lengths", "strides"]
-    assert len(set(fields.values())) == 3
+    places = {"dtype", "lengths", "strides", "data", "address", "number"}
+    assert len({fields[name] for name in ("dtype", "lengths", "strides", "data")}) == 4
+    assert fields.keys() == places | c_functions.FUNCTIONS.keys() | {"array"}
 
 
 def test_other_layouts_are_not_known(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that keeps its lengths elsewhere is compared in Python."""
     monkeypatch.setattr("tests.backends.gpu.fake_arrays.lay_out", lambda *_: None)
     assert array_fields.array_fields.__wrapped__() is None  # type: ignore[attr-defined]
+
+
+def test_functions_of_other_signatures_are_not_called(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments are compared natively, and Python launches."""
+    module, function, _ = c_functions.FUNCTIONS["launch"]
+    monkeypatch.setitem(c_functions.FUNCTIONS, "launch", (module, function, "int (void)"))
+    monkeypatch.setattr(c_functions, "functions", c_functions.functions.__wrapped__)
+    found = array_fields.array_fields.__wrapped__()  # type: ignore[attr-defined]
+    assert found.keys() == array_fields.array_fields().keys() - c_functions.FUNCTIONS.keys()
+    monkeypatch.setattr(array_fields, "array_fields", lambda: found)
+    fused, x = fuser.fuse(lambda x: x * 3, fallback="error"), cupy.asarray(X)
+    launch, launched = cupy.cuda.driver.launchKernel, []
+    monkeypatch.setattr(cupy.cuda.driver, "launchKernel",
+                        lambda *given: launched.append(sys._getframe(1).f_code) or launch(*given))
+    for _ in range(3):
+        fused(x)
+    assert served(fused, x)
+    assert launched[-1].co_name == "straight_call"
+
+
+@pytest.mark.parametrize("home", ["cuda.driver.launchKernel", "cuda.alloc", "ndarray"])
+def test_errors_of_what_is_called_are_raised(
+    cupy: Any, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whichever function; what has been made by then is given back, and the next call runs."""
+    fused, x = fuser.fuse(lambda x: x.var(-1).sum(), fallback="error"), cupy.asarray(X)
+    for _ in range(3):
+        served(fused, x)
+    used, launches = cupy.get_default_memory_pool().used_bytes(), fuser.stats()["launches"]
+
+    def fail(*_: Any) -> None:
+        raise MemoryError("all of it is in use")
+
+    with monkeypatch.context() as patch:
+        *path, name = home.split(".")
+        if path:
+            patch.setattr(functools.reduce(getattr, path, cupy), name, fail)
+        else:
+            patch.setattr(cupy.ndarray, "__init__", fail)
+        with pytest.raises(MemoryError, match="in use"):
+            fused(x)
+    assert cupy.get_default_memory_pool().used_bytes() == used
+    assert fuser.stats()["launches"] == launches
+    assert served(fused, x)
 
 
 def test_calls_are_served_by_what_their_arguments_are(cupy: Any) -> None:
@@ -86,6 +134,26 @@ def test_keywords_and_containers_are_compared_too(cupy: Any) -> None:
     assert not served(fused, {"a": y, "b": [x]}, scale=2.0)
     assert served(fused, {"a": y, "b": [x]}, scale=2.0)
     assert served(fused, {"a": x, "b": [y]}, scale=5.0)
+
+
+def test_arrays_to_write_into_are_compared_too(cupy: Any) -> None:
+    """Apart from the arguments and in place; across them Python looks, and a copy is made."""
+    fused = fuser.fuse(lambda x, y, s=1.0: x * 2 + y * s, fallback="error")
+    memory, y = cupy.asarray(np.arange(100, dtype=np.float32)), cupy.asarray(X[0])
+    x = memory[:40]
+    outs = (memory[40:80], x, memory[60:], cupy.empty(40, np.float32), memory[20:60], x)
+    for turn in range(3):
+        for k, out in enumerate(outs):
+            wanted = x.get() * 2 + X[0]
+            before = fused._native.hits if fused._native else 0
+            assert fused(x, y, out=out) is out
+            np.testing.assert_array_equal(out.get(), wanted)
+            if turn and k != 4:
+                assert fused._native.hits == before + 1
+    for turn in range(3):
+        assert fused(x, y=y, s=2.0, out=outs[3]) is outs[3]
+        np.testing.assert_array_equal(outs[3].get(), x.get() * 2 + X[0] * 2)
+        assert turn < 2 or fused._native.hits > before + 1
 
 
 _FACTOR = 2.0

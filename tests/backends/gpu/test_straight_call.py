@@ -175,12 +175,12 @@ _WEIGHTS: list[Any] = []
 #: name -> (function, arguments, launches, bytecode instructions of ours in a known call at most,
 #: where the dispatcher has compared the arguments, and where Python does)
 COSTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int, int, int]] = {
-    "a map": (lambda x, y: x * 2 + y, (X, X), 1, 120, 260),
-    "a number": (lambda x, s: x * s, (X, 2.5), 1, 120, 230),
-    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), 1, 250, 420),
-    "two kernels": (lambda x: x.var(-1).mean(), (X,), 2, 160, 275),
+    "a map": (lambda x, y: x * 2 + y, (X, X), 1, 0, 260),
+    "a number": (lambda x, s: x * s, (X, 2.5), 1, 0, 230),
+    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), 1, 220, 420),
+    "two kernels": (lambda x: x.var(-1).mean(), (X,), 2, 10, 275),
     "several launches": (lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(),
-                         (np.tile(X, (70, 1)).reshape(1, -1),), 2, 220, 330),
+                         (np.tile(X, (70, 1)).reshape(1, -1),), 2, 55, 330),
     "a captured array": (lambda x: x * _WEIGHTS[0], (X,), 1, 260, 350),
     "a NumPy scalar": (lambda x, s: x * s, (X, np.float32(2)), 1, 180, 305),
     "a DLPack array": (lambda x, y: x * 2 + y, (_Shared(X), X), 1, 365, 365),
@@ -216,7 +216,8 @@ def test_what_a_known_call_costs(
         steps = _instructions(fused, *given)
     assert asked.pop("launchKernel") == launches
     assert all(count <= _ASKED[call] for call, count in asked.items()), asked
-    assert 0 < steps <= (most if native else most_in_python)
+    assert (steps > 0) is (most > 0 or not native)
+    assert steps <= (most if native else most_in_python)
 
 
 def _instructions(fused: Any, *arguments: Any) -> int:
