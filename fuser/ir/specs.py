@@ -23,7 +23,8 @@ class TensorDesc:
             innermost loop. Strides of outer loops are data.
         steady: in a reduction down columns or over several loops, the operand stays the same
             along all reduced loops.
-        beside: in a reduction of rows, its stride's class along the last loop that is kept.
+        beside: in a reduction of rows, its stride's class along the last loop that is kept; of
+            columns, along the last that is reduced, if all columns have one element.
         counted: there is no memory: an element's value is its address divided by its size, and
             the addresses start at 0.
         located: it is counted, and an element's value is its address.

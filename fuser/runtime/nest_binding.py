@@ -343,9 +343,7 @@ def _bind_reduction(
             dtype_name(node.dtype),
             access_class((inner if row else kept)[-1], node.dtype.itemsize),
             (not row or len(reduced) > 1) and not any(inner),
-            _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())
-            if row and kept
-            else "",
+            _beside(row, kept, inner, node.dtype.itemsize, single=reduced == [1]),
             is_counted(name) or node.op.locates,
             node.op.locates,
         )
@@ -396,17 +394,25 @@ def _hold_loads(
             seen.update(operands)
 
 
-def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:
-    """The class of an operand's stride from row to row.
+def _beside(
+    row: bool, kept: Sequence[int], inner: Sequence[int], itemsize: int, single: bool
+) -> str:
+    """The class of an operand's stride along the loop beside the innermost one in memory.
 
     Args:
-        stride: in bytes.
+        row: the innermost one is reduced; of columns, it is known where all have one element.
+        kept: strides along the loops that are kept, in bytes.
+        inner: likewise, that are reduced.
         itemsize: of the operand.
-        single: its strides along rows of one element. Such rows lie beside each other for this
-            length alone, so that is no class of its own.
+        single: rows have one element. Such rows lie beside each other for this length alone, so
+            that is no class of its own.
     """
-    found = access_class(stride, itemsize)
-    return STRIDED if found == CONTIGUOUS and any(single) else found
+    if not row:
+        return access_class(inner[-1], itemsize) if not kept[-1] and any(inner) else ""
+    if not kept:
+        return ""
+    found = access_class(kept[-1], itemsize)
+    return STRIDED if found == CONTIGUOUS and single and any(inner) else found
 
 
 def _leading(

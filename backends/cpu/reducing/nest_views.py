@@ -1,4 +1,4 @@
-"""Nests met another way: rows as columns; and which schedules can have them."""
+"""Nests met another way: rows as columns, columns as rows; which schedules can have them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows
 from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 
 def can_be_gathered(nest: LoopNest) -> bool:
@@ -37,6 +37,21 @@ def turned(nest: LoopNest) -> LoopNest:
         strategy="column",
         loads=tuple(beside(desc) for desc in nest.loads),
         stores=tuple((number, beside(desc)) for number, desc in nest.stores),
+    )
+
+
+def columns_as_rows(nest: LoopNest) -> LoopNest:
+    """A column nest as a row nest: vectors run along the reduced loop, whose elements lie apart."""
+
+    def down(desc: TensorDesc) -> TensorDesc:
+        access = INVARIANT if desc.steady else desc.beside or STRIDED
+        return changed(desc, access=access, steady=False, beside=desc.access)
+
+    return changed(
+        nest,
+        strategy="row",
+        loads=tuple(map(down, nest.loads)),
+        stores=tuple((number, down(desc)) for number, desc in nest.stores),
     )
 
 

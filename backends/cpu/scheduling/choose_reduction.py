@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from fuser.backends.cpu import conversion, tuning
+from fuser.backends.cpu import conversion, spacing, tuning
 from fuser.backends.cpu.reducing import (
     deinterleaved_rows,
     flattened_columns,
@@ -20,6 +20,7 @@ from fuser.backends.cpu.reducing import (
 from fuser.backends.cpu.reducing.nest_views import (
     can_be_gathered,
     can_be_joined,
+    columns_as_rows,
     turned,
 )
 from fuser.backends.cpu.reducing.reduction_stages import native_lanes, stages_of
@@ -31,6 +32,7 @@ from fuser.backends.cpu.scheduling import parts, row_costs
 from fuser.backends.cpu.scheduling.parts import Space
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
+from fuser.ir.specs import INVARIANT
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 Lengths = Sequence[int]
@@ -58,6 +60,9 @@ def choose_reduction(
         return columns
     if strides and not turns and flattens_rows(nest, lengths, strides):
         return _in_parts(nest, Schedule(flattened=1), lengths)
+    if strides and not turns and runs_down(nest, lengths, strides):
+        rows = columns_as_rows(nest)
+        return changed(_in_parts(rows, DEFAULT, lengths), vector_axis="strided")
     return DEFAULT if turns else _in_parts(nest, DEFAULT, lengths)
 
 
@@ -228,3 +233,25 @@ def flattens_rows(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
     if rows < least * flattened_columns.group_of(columns):
         return False
     return flattened_columns.are_dense(nest, lengths, strides)
+
+
+def runs_down(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
+    """Whether columns that fill no vector are run through one after another, from the cache.
+
+    Where an operand has one element for all columns, some rows are no wide row. Vectors then run
+    down the columns, shuffled out of whole ones.
+    """
+    if nest.strategy != "column" or nest.reduced != 1 or any(d.counted for d in nest.operands):
+        return False
+    *_, columns, rows = lengths
+    if math.prod(lengths) < tuning.FLATTENED_COLUMN_ELEMENTS or columns not in tuning.COLUMNS_DOWN:
+        return False
+    if not any(desc.access == INVARIANT and not desc.steady for desc in nest.loads):
+        return False
+    row_bytes = 0
+    for desc, steps in zip(nest.operands, strides, strict=True):
+        size, apart = conversion.bytes_of(desc.dtype), desc.access != INVARIANT
+        if apart and steps[-1] not in (0, *(size * step for step in spacing.STEPS)):
+            return False
+        row_bytes += size * columns if apart else size
+    return row_bytes * rows <= ROW_CACHE_BYTES

@@ -24,6 +24,7 @@ from fuser.backends.cpu.reducing.nest_views import (
     along,
     can_be_gathered,
     can_be_joined,
+    columns_as_rows,
     deinterleaves,
     packs,
     turned,
@@ -161,6 +162,17 @@ def _emit_columns(module: Module, nest: LoopNest, name: str, schedule: Schedule)
     kind(module, nest, name, split=schedule.split != "none").emit()
 
 
+def _emit_columns_as_rows(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule
+) -> None:
+    _emit_rows(module, columns_as_rows(nest), name, schedule)
+
+
+def _columns_as_rows_are_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    counted = any(desc.counted for desc in nest.operands)
+    return nest.reduced == 1 and not counted and _rows_are_legal(columns_as_rows(nest), schedule)
+
+
 def _emit_online(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     online_columns.OnlineColumns(module, nest, name, split=schedule.split != "none").emit()
 
@@ -257,6 +269,13 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("column"): Template(
         _emit_columns, extents.one_by_one, fits=_parts_fit, parameters=_WAITING
+    ),
+    Kind("column", _STRIDED): Template(
+        _emit_columns_as_rows,
+        lambda nest, s, *given: extents.one_by_one(columns_as_rows(nest), s, *given),
+        _columns_as_rows_are_legal,
+        lambda nest, s, *given: _parts_fit(columns_as_rows(nest), s, *given),
+        _SPLIT,
     ),
     Kind("column", passes="online"): Template(
         _emit_online, extents.one_by_one, _online_is_legal, _online_fits,

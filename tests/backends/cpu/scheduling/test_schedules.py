@@ -47,6 +47,7 @@ FUNCTIONS: dict[str, Function] = {
     "variances of columns": lambda x: np.var(x, 0),
     "standardised columns": lambda x: (x - x.mean(0)) / x.std(0),
     "places of columns": lambda x: np.argmin(x, 0),
+    "weighted columns": lambda x: np.sum(x * x[:, :1], 0),
     "losses": _losses,
     "distances": lambda x: np.sum((x[:, None] - x[None, :7]) ** 2, -1),
     "elements": lambda x: x * 2 + x[:1],
