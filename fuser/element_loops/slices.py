@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fuser.base.records import record
+from fuser.base.records import changed, record
 from fuser.element_loops import kinds, operators
 from fuser.element_loops.code import Constant, Expression, Get, Length, Load, Operation, Store
 from fuser.element_loops.kinds import NotTypedError
@@ -600,13 +600,19 @@ def flat(lanes: Lanes) -> Lanes:
 
 
 def product(t: Translator, left: Lanes, right: Lanes) -> Value:
-    """`left @ right`, of one axis each.
+    """`left @ right`, of one axis each: products of floats need not be rounded, as BLAS has it.
 
     Raises:
         NotTypedError: they have more, or no dtype that the run does not tell.
     """
-    both = each(t, lambda one, other: operators.binary("multiply", one, other),
-                [flat(left), flat(right)])  # fmt: skip
+
+    def term(one: Value, other: Value) -> Value:
+        value = operators.binary("multiply", one, other)
+        if isinstance(value.code, Operation) and value.code.dtype.startswith("float"):
+            return changed(value, code=changed(value.code, name="term"))
+        return value
+
+    both = each(t, term, [flat(left), flat(right)])
     dtype = dtype_of(t, both)
     if dtype == "bool":
         raise NotTypedError("a product of truth values")
