@@ -29,8 +29,6 @@ from fuser.tracing.trace_result import OutNode, OutStatic, Trace
 
 #: Specialisations of one kind of chunks (dtypes and ranks): lengths that decide structure.
 LIMIT = 16
-#: What a kernel may raise for chunks of other lengths and dtypes than were promised.
-REFUSALS = (ShapeError, DtypeError, OverflowError)
 
 
 class Kernel(FusedFunction[..., Any]):
@@ -48,6 +46,14 @@ class Kernel(FusedFunction[..., Any]):
         """
         super().__init__(plain, fallback="allow", kernel_name=name)
         self._trace = trace
+
+    def _long_way(self, args: Any, kwargs: Any, fell: list[Reason]) -> Any:
+        """As of any; chunks of other lengths than were promised are no error here."""
+        try:
+            return super()._long_way(args, kwargs, fell)
+        except (ShapeError, DtypeError, OverflowError) as error:
+            notices.record(Reason("shape-pattern", self._name, str(error)), "allow")
+        return self.__wrapped__(*args)
 
     def _specialised(
         self, entry: Signature, structure: Any, leaves: list[Any], paused: Any = None
@@ -94,26 +100,23 @@ class Kernel(FusedFunction[..., Any]):
 native_call.enable_vectorcall(Kernel)
 
 
-class Kernels:
-    """A function of chunks as kernels: those of Dask's threads have one thread each."""
+class ByThread:
+    """A fused function in two copies: kernels that threads of Dask's run have one thread each."""
 
-    def __init__(
-        self, name: str, plain: Callable[..., Any], trace: Callable[[Any, list[Any]], Trace]
-    ) -> None:
-        """As for `Kernel`."""
-        self._plain = plain
-        self._shared, self._alone = Kernel(name, plain, trace), Kernel(name, plain, trace)
+    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
+        """Make both.
 
-    def __call__(self, *chunks: Any) -> Any:
-        """Run the kernels; where they cannot take the chunks, operation by operation."""
-        try:
-            if threading.current_thread() is threading.main_thread():
-                return self._shared(*chunks)
-            with config.single_threaded():
-                return self._alone(*chunks)
-        except REFUSALS as error:
-            notices.record(Reason("shape-pattern", "chunk", str(error)), "allow")
-        return self._plain(*chunks)
+        Args:
+            make: gives a fused function.
+        """
+        self._shared, self._alone = make(), make()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the copy that is for this thread."""
+        if threading.current_thread() is threading.main_thread():
+            return self._shared(*args, **kwargs)
+        with config.single_threaded():
+            return self._alone(*args, **kwargs)
 
 
 class ChunkGraph:
@@ -160,7 +163,7 @@ def _only(chunk: Any) -> Any:
 
 
 @caches.memo(512)
-def _graph_kernels(text: str) -> Kernels:
+def _graph_kernels(text: str) -> ByThread:
     """The kernels of a graph."""
     graph = graph_text.parse(text)
     count = len(graph.outputs)
@@ -168,7 +171,7 @@ def _graph_kernels(text: str) -> Kernels:
     leaves = tuple(OutNode(place, False) for place in range(count))
     places = tuple(range(len(graph.parameters)))
     trace = Trace(graph, structure, leaves, (), (), places)
-    return Kernels("chunk", partial(_interpreted, graph), lambda *_: trace)
+    return ByThread(lambda: Kernel("chunk", partial(_interpreted, graph), lambda *_: trace))
 
 
 def _interpreted(graph: Graph, *chunks: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import dask
@@ -22,7 +23,8 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from fuser.base import notices
 from fuser.base.errors import Reason
 from fuser.dask.clusters import Clusters
-from fuser.dask.tasks import LEAST, ChunkTasks, only_computes
+from fuser.dask.tasks import LEAST, ChunkTasks, is_known, only_computes
+from fuser.dask.users import of_user
 
 #: What is found where Dask plans its arrays as expressions.
 EXPRESSIONS = "an array of expressions (Dask's setting array.query-planning)"
@@ -70,6 +72,8 @@ def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
         dsk: the graph.
         keys: what has to stay.
     """
+    layers = {name: _of_users(layer) for name, layer in dsk.layers.items()}
+    dsk = HighLevelGraph(layers, dsk.dependencies)
     once = computed_once(dsk)
     dsk = optimize_blockwise(dsk, keys=[*keys, *once])  # Dask joins roots later, which makes tasks
     layers = {
@@ -160,10 +164,25 @@ def _with_kernel(layer: Blockwise) -> Blockwise:
     function = ChunkTasks(layer.task, names)
     if function.operations < LEAST:
         return layer
+    return _with_task(layer, Task(layer.output, function, *map(TaskRef, names)))
+
+
+def _of_users(layer: Any) -> Any:
+    """A layer whose function is a fused one, if it is a user's that only computes."""
+    if not isinstance(layer, Blockwise) or type(layer.task.func) is not FunctionType:
+        return layer
+    task = layer.task
+    if is_known(task.func) or (function := of_user(task.func)) is None:
+        return layer
+    return _with_task(layer, Task(task.key, function, *task.args, **task.kwargs))
+
+
+def _with_task(layer: Blockwise, task: Task) -> Blockwise:
+    """A layer with another task."""
     return Blockwise(
         layer.output,
         layer.output_indices,
-        Task(layer.output, function, *map(TaskRef, names)),
+        task,
         layer.indices,
         layer.numblocks,
         concatenate=layer.concatenate,

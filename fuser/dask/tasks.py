@@ -27,7 +27,7 @@ from dask.base import tokenize
 from fuser.base import caches, trees
 from fuser.calls.fused_function import FusedFunction
 from fuser.dask.forms import by_value, form, needs_of
-from fuser.dask.kernels import Kernels, traced_by
+from fuser.dask.kernels import ByThread, Kernel, traced_by
 
 #: Modules whose functions compute with what they are given.
 _MODULES = frozenset(("_operator", "operator", "dask.array.chunk", "dask.array.reductions"))
@@ -183,7 +183,7 @@ class ChunkTasks:
         return values[self._result]
 
     @functools.cached_property
-    def _kernels(self) -> Kernels:
+    def _kernels(self) -> ByThread:
         """Those of equal tasks."""
         return _kernels_of(self)
 
@@ -235,10 +235,10 @@ class ChunkTasks:
 
 
 @caches.memo(512)
-def _kernels_of(tasks: ChunkTasks) -> Kernels:
+def _kernels_of(tasks: ChunkTasks) -> ByThread:
     """The kernels of tasks, shared by equal ones."""
     traced = traced_by(lambda *given: _own(tasks.plain(*given)))
-    return Kernels(tasks.__name__, tasks.plain, traced)
+    return ByThread(lambda: Kernel(tasks.__name__, tasks.plain, traced))
 
 
 def _own(values: Any) -> Any:

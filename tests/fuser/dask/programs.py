@@ -43,6 +43,19 @@ def _shared(x: Any, y: Any) -> Any:
     return (third * fourth + third.max(axis=1, keepdims=True)) * (fourth.sum(axis=0) + 1)
 
 
+def _heat(u: Any) -> Any:
+    """A user's stencil, for chunks that overlap."""
+    result = u.copy()
+    flow = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+    result[1:-1, 1:-1] = u[1:-1, 1:-1] + 0.2 * flow
+    return result
+
+
+def _scaled(block: Any, by: Any = WEIGHTS[:1], *, block_id: Any = None) -> Any:
+    """It reaches an array, and asks where its chunk lies."""
+    return np.exp(block) * by + (block_id[0] if block_id else 0)
+
+
 PROGRAMS = {
     "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(x + 0.044715 * x**3)) + x,
@@ -79,6 +92,10 @@ PROGRAMS = {
     "median": lambda x: da.median(x * 2 + 1, axis=0),
     "masked": lambda x: da.ma.masked_greater(x * 2 + 1, 1.5) * 2 + 1,
     "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,
+    "a stencil of a user": lambda x: (x + 1).map_overlap(
+        _heat, depth=1, boundary="none", dtype="float64", meta=np.empty((0, 0))) * 2 - 1,
+    "functions of a user": lambda x: (x + 1).map_blocks(
+        _scaled, dtype="float64", meta=np.empty((0, 0))).map_blocks(_scaled, by=2.0) * 2,
     "complex": lambda x: abs(x * 1j + 2 - x),
     "fused several times": lambda x: _black_scholes(abs(x) + 1, abs(x) + 2, abs(x) + 0.5),
     "softmax": lambda x: _softmax(x.rechunk((25, -1))),

@@ -5,6 +5,7 @@ from typing import Any
 import dask
 
 import fuser
+from fuser.dask import users
 
 
 def pytest_configure(config: Any) -> None:
@@ -12,6 +13,8 @@ def pytest_configure(config: Any) -> None:
     for marker in ("array_expr", "gpu", "network", "normal_and_array_expr", "slow"):
         config.addinivalue_line("markers", f"{marker}: one of Dask's tests")
     dask.config.set(array_optimize=fuser.dask.optimize)
+    of_dask = users.is_dasks
+    users.is_dasks = lambda module: of_dask(module) and ".tests." not in str(module)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -216,6 +216,35 @@ def test_what_has_fewer_blocks_is_read_once_for_each(inline: bool) -> None:
     assert len(chunk_functions(optimised)) == 9
 
 
+def test_functions_of_users_are_fused_if_they_only_compute() -> None:
+    """In `map_blocks`: one that does more runs as it is, once for each chunk; so do copies."""
+    x, met = da.from_array(VALUES, chunks=(15, 50)), []
+
+    def gelu(block: Any) -> Any:
+        return 0.5 * block * (1 + np.tanh(block + 0.044715 * block**3))
+
+    def counted(block: Any) -> Any:
+        met.append(block.shape)
+        return gelu(block)
+
+    for function, fused in ((gelu, True), (counted, False)):
+        lazy = x.map_blocks(function, dtype="float64", meta=VALUES[:0])
+        wanted, before = function(VALUES), launches()
+        met.clear()
+        with fuser.dask.fused():
+            for scheduler in ("sync", "threads"):
+                got = lazy.compute(scheduler=scheduler)
+                np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=1e-15)
+            (optimised,) = dask.optimize(lazy)
+        assert launches() - before == 8 * fused
+        assert len(met) == 8 * (not fused)
+        assert optimised.__dask_keys__() == lazy.__dask_keys__()
+        sent = cloudpickle.loads(cloudpickle.dumps(optimised))
+        before = launches()
+        np.testing.assert_array_equal(sent.compute(scheduler="sync"), wanted)  # by NumPy
+        assert launches() == before
+
+
 def test_as_a_setting() -> None:
     """`array_optimize` takes it, for a whole program."""
     with dask.config.set(array_optimize=fuser.dask.optimize):
