@@ -33,9 +33,6 @@ class Joiner:
         return np.concatenate([np.atleast_1d(_strong(item, dtype)) for item in items])
 
 
-JOINERS = ("r_", "c_")
-
-
 class Grid:
     """np.mgrid and np.ogrid: places along axes."""
 
@@ -56,7 +53,7 @@ class Grid:
         return tuple(found) if self._name == "ogrid" else np.stack(np.broadcast_arrays(*found))
 
 
-GRIDS = ("mgrid", "ogrid")
+BRACKETS = {"r_": Joiner, "c_": Joiner, "mgrid": Grid, "ogrid": Grid}
 
 
 def _some_array(items: Any) -> bool:

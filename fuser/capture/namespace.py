@@ -32,11 +32,10 @@ import numpy as np
 from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import STABLE, UNCHANGED, root
+from fuser.base.packages import ALIKE, STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.base.trees import changeable
-from fuser.capture import codes, evident, numpy_alike, other_packages
-from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
+from fuser.capture import codes, evident
 from fuser.capture.captures import (
     ABSENT,
     NameGuard,
@@ -272,13 +271,24 @@ class Substitution:
             from fuser.capture.effects import watched_partial  # few functions have any
 
             return watched_partial(value)
-        if (other := other_packages.seen(self.tracing, value)) is not value:
+        if (other := self._of_another_package(value, numpy)) is not value:
             return other
-        if (alike := numpy_alike.seen(value, self.tracing, numpy, self.read.note)) is not value:
-            return alike
         if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
             return self.callable(value)
         return self._reached(value) if self.tracing.named else value
+
+    def _of_another_package(self, value: Any, numpy: _Module) -> Any:
+        """What stands for what SciPy or CuPy has, or for a vectorized function; else itself."""
+        if "scipy" in sys.modules or type(value) is np.vectorize:
+            from fuser.capture import other_packages  # most programs have neither
+
+            if (other := other_packages.seen(self.tracing, value)) is not value:
+                return other
+        if ALIKE.isdisjoint(sys.modules):
+            return value
+        from fuser.capture import numpy_alike
+
+        return numpy_alike.seen(value, self.tracing, numpy, self.read.note)
 
     def _remembered(self, function: Any, args: Any, kwargs: Any) -> Any:
         """What a function gives that keeps its results; later calls ask it again, and compare.
@@ -702,13 +712,15 @@ class _Module(_AsModule):
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
             if name == "vectorize":
+                from fuser.capture import other_packages  # few functions need it
+
                 return partial(other_packages.vectorize, self._tracing)
             if name == "errstate":
                 return partial(error_states.errstate, self._tracing.errors)
-            if name in JOINERS:
-                return Joiner(self._tracing, name)
-            if name in GRIDS:
-                return Grid(self._tracing, name)
+            if name in ("r_", "c_", "mgrid", "ogrid"):
+                from fuser.capture import brackets  # likewise
+
+                return brackets.BRACKETS[name](self._tracing, name)
             if name == "linalg":
                 return _Module(self._seen, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
@@ -845,7 +857,10 @@ _TRACED = object()
 
 def _untraced(value: Any) -> Any:
     """What a name stands for without a trace; `_TRACED` for what is known only in it."""
-    if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
+    from fuser.capture import brackets, numpy_alike, other_packages  # loops alone ask
+
+    made = (TracedArray, HostScalar, partial, *brackets.BRACKETS.values())
+    if issubclass(type(value), made):
         return _TRACED
     if type(value) in (_Module, _UserModule, other_packages.Package, numpy_alike.Alike):
         return value._module
