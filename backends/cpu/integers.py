@@ -125,6 +125,9 @@ def integer_power(b: Body, dtype: str, x: Value, n: Value) -> Value:
     """
     if dtype.startswith("i"):
         b.raise_flag(b.compare("icmp slt", n, b.iconst(n, 0)))
+    base = b.same(x)
+    if base is not None and base.text == "1":
+        return x
     return b.lanewise(_helper(b, "power", _POWER, x.scalar), x.scalar, x, n, external=False)
 
 

@@ -6,6 +6,7 @@ that silences them is fused; what NumPy runs between its kernels is silent, too.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -112,6 +113,31 @@ def errstate(state: ErrorState, **kinds: Any) -> Any:
         if how not in (None, "ignore"):
             state.ask("np.errstate", kind, str(how))
     return np.errstate(**kinds)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Hold back what this thread is warned of while it traces; a refused trace warns of nothing.
+
+    The plain function, which then runs, gives these warnings itself.
+    """
+    thread, shown, told, ended = threading.get_ident(), warnings.showwarning, list[Any](), False
+
+    def hold(*warning: Any) -> None:
+        if ended or threading.get_ident() != thread:
+            shown(*warning)
+        else:
+            told.append(warning)
+
+    warnings.showwarning = hold  # type: ignore[assignment] # it takes the same
+    try:
+        yield
+    finally:
+        ended = True
+        if warnings.showwarning is hold:  # else another thread has its own, which leads here
+            warnings.showwarning = shown
+    for warning in {(str(each[0]), *each[1:4]): each for each in told}.values():
+        shown(*warning)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 
 from fuser import executor
 from fuser.base import forks, notices, trees
-from fuser.base.error_states import noted
+from fuser.base.error_states import held_back, noted
 from fuser.base.errors import Reason, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.records import changed, field, record
@@ -136,7 +136,8 @@ def specialised(
     try:
         _check_limit(function, entry)
         guarding = internal_errors(function._name, (OverflowError,))
-        with guarding, phase("trace", function._name), alone(), noted(function.errstate):
+        noting = noted(function.errstate)
+        with guarding, phase("trace", function._name), alone(), noting, held_back():
             around = Surroundings(names, met, handed_in)
             trace, constants = trace_purely(
                 function.__wrapped__, structure, leaves, function._name, around,

@@ -387,6 +387,9 @@ class _Collector:
             self.callable(thing.__func__)
             self.contents(thing.__self__)
             return
+        if type(thing) is np.vectorize:
+            self.value(vars(thing), "pyfunc", thing.pyfunc)
+            return
         if is_a(thing, property):
             for part in (thing.fget, thing.fset, thing.fdel):
                 self.callable(part)

@@ -1,9 +1,10 @@
 """np.mean, np.var, np.std and np.average: sums divided by how many elements, or weights, they have.
 
-With them, reductions that raise for some values: a kernel looks at them.
+With them, reductions that raise or warn for some values: a kernel looks at them.
 
-NumPy raises where weights sum to zero, or where a row is nothing but NaN. A kernel that meets such
-a value stops the call, and NumPy runs the function: it raises what it always raises.
+NumPy raises where weights sum to zero, or where a row is nothing but NaN, and warns of means of
+nothing. A kernel that meets such a value stops the call, and NumPy runs the function: it raises, or
+warns, as it always does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
 from fuser.ir.function_table import HANDLERS, handles
-from fuser.ir.graph import Node, make_constant
+from fuser.ir.graph import Node
 from fuser.ir.ops import component
 from fuser.ir.views import Broadcast
 from fuser.numpy_functions.array_functions import _array, _options, _refuse, result_type, unless
@@ -34,12 +35,30 @@ from fuser.numpy_functions.reductions import (
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.traced_scalars import HostScalar
 
 
-def _count_of(tracing: Tracing, x: TracedArray, axes: Sequence[int]) -> Any:
-    """How many elements are combined: a number that stays symbolic."""
-    return x._length(dims.product(tuple(x.dims[axis] for axis in axes)))
+def _count_of(tracing: Tracing, x: TracedArray, axes: Sequence[int], freedom: Any) -> Any:
+    """How many elements are combined: a number that stays symbolic.
+
+    Raises:
+        Unsupported: there are no more than `freedom`, of which NumPy warns.
+    """
+    count = dims.product(tuple(x.dims[axis] for axis in axes))
+    found = x._length(count)
+    if type(freedom) is int and freedom >= 0:
+        tracing.guard_reach(count, freedom + 1)
+        few = tracing.size(count) <= freedom
+    else:
+        few = bool(found <= freedom)
+    if few:
+        raise Unsupported("runtime-check", "np.mean", "NumPy warns where too few are averaged")
+    return found
+
+
+def _more_than(chosen: Any, freedom: Any) -> Node:
+    """How many elements a mask chooses; with too few for some result, the call is NumPy's."""
+    found: Node = unless(chosen, chosen <= freedom).node
+    return found
 
 
 def _mean_dtypes(x: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
@@ -72,10 +91,10 @@ def _mean_node(
     options = {"keepdims": keepdims, "function": "mean"}
     total = reduce(tracing, "sum", x, axis, dtype, where=where, **options)
     if _masked(where):
-        count = tracing.cast(_chosen(tracing, x, axis, keepdims, where), dtype)
-    else:
-        count = tracing.operand_node(_count_of(tracing, x, axes_of(x, axis)), dtype)
-    return tracing.node("divide", [total.node, count])
+        chosen = _chosen(tracing, x, axis, keepdims, where)
+        return tracing.node("divide", [total.node, tracing.cast(_more_than(chosen, 0), dtype)])
+    count = _count_of(tracing, x, axes_of(x, axis), 0)
+    return tracing.node("divide", [total.node, tracing.operand_node(count, dtype)])
 
 
 def _masked(where: Any) -> bool:
@@ -83,14 +102,14 @@ def _masked(where: Any) -> bool:
     return where is not True and where is not NO_VALUE
 
 
-def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Node:
+def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Any:
     """How many elements a mask chooses for each result."""
     mask = tracing.mask_node(where)
     if mask.shape != x.node.shape:
         mask = tracing.node("broadcast_to", [mask], Broadcast(x.node.shape))
     options = {"keepdims": keepdims, "function": "mean"}
     found = reduce(tracing, "sum", tracing.wrap(mask), axis, np.dtype(np.int64), **options)
-    return tracing.cast(found.node, np.dtype(np.float64))
+    return tracing.wrap(tracing.cast(found.node, np.dtype(np.float64)))
 
 
 def _variance(name: str, root: bool) -> Callable[..., Any]:
@@ -128,23 +147,12 @@ def _var_node(
     options = {"keepdims": keepdims, "where": where, "function": "var"}
     total = reduce(tracing, "sum", square, axis, inner, **options)
     if _masked(where):
-        chosen = _chosen(tracing, x, axis, keepdims, where)
+        chosen = _more_than(_chosen(tracing, x, axis, keepdims, where), freedom)
         less = tracing.node("subtract", [chosen, tracing.operand_node(freedom, chosen.dtype)])
-        none = make_constant(0.0, chosen.dtype)
-        rest = tracing.cast(tracing.node("maximum", [less, none]), inner)
-        return tracing.cast(tracing.node("divide", [total.node, rest]), outer)
-    count = _count_of(tracing, x, axes_of(x, axis))
-    if freedom:
-        count = _at_least_none(tracing, count - freedom)
-    divisor = tracing.operand_node(count, inner)
+        return tracing.cast(tracing.node("divide", [total.node, tracing.cast(less, inner)]), outer)
+    count = _count_of(tracing, x, axes_of(x, axis), freedom)
+    divisor = tracing.operand_node(count - freedom if freedom else count, inner)
     return tracing.cast(tracing.node("divide", [total.node, divisor]), outer)
-
-
-def _at_least_none(tracing: Tracing, count: Any) -> Any:
-    """Degrees of freedom, of which there are never fewer than 0: then NaN or infinity comes out."""
-    if type(count) is not HostScalar:
-        return max(count, 0)
-    return HostScalar(tracing, f"max({count.text}, 0)", max(count.hint, 0))
 
 
 _OWN: dict[Any, Any] = {

@@ -1,4 +1,7 @@
-"""NumPy's reductions that leave NaN out: formulas over plain reductions."""
+"""NumPy's reductions that leave NaN out: formulas over plain reductions.
+
+Where nothing is left NumPy warns: a kernel that meets this stops the call, and NumPy runs it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.ir.function_table import HANDLERS, handles
-from fuser.numpy_functions.array_functions import _array, _options, _refuse
+from fuser.numpy_functions.array_functions import _array, _options, _refuse, unless
 from fuser.tracing.trace_state import Tracing
 
 
@@ -22,7 +25,7 @@ def without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
 
 
 def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
-    """np.nanmax and np.nanmin: NaN only where everything is NaN."""
+    """np.nanmax and np.nanmin."""
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None,
@@ -32,10 +35,7 @@ def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
         x, mask = without_nan(tracing, a, bottom)
         rest = _options(keepdims=keepdims)
         best = function(x, axis=axis, **rest)
-        if mask is None:
-            return best
-        nothing = np.all(mask, axis=axis, **rest)
-        return _like_reduction(tracing, np.where(nothing, x.dtype.type(np.nan), best), best)
+        return best if mask is None else unless(best, np.all(mask, axis=axis, **rest))
 
     return handler
 
@@ -44,15 +44,11 @@ HANDLERS[np.nanmax] = _nan_extreme(np.max, -np.inf)
 HANDLERS[np.nanmin] = _nan_extreme(np.min, np.inf)
 
 
-def _like_reduction(tracing: Tracing, value: Any, reduced: Any) -> Any:
-    """A scalar where the reduction gave one: np.where always gives an array."""
-    return tracing.wrap(value.node, reduced.generic)
-
-
 def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, Any]:
     """The sum of what is not NaN, divided by how many they are, in the sum's dtype; the count."""
     rest = _options(keepdims=keepdims, where=where)
-    count = np.sum(~mask, axis=axis, dtype=np.intp, **rest)
+    count: Any = np.sum(~mask, axis=axis, dtype=np.intp, **rest)
+    count = unless(count, count == 0)
     total = np.sum(x, axis=axis, **rest)
     return np.true_divide(total, count, dtype=None).astype(total.dtype), count
 
@@ -62,7 +58,7 @@ def _nanmean(
     tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
     keepdims: Any = None, where: Any = np._NoValue,
 ) -> Any:  # fmt: skip
-    """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
+    """np.nanmean: the mean of what is not NaN."""
     x, mask = without_nan(tracing, a, 0)
     rest = _options(keepdims=keepdims, where=where)
     if mask is None:
@@ -87,11 +83,9 @@ def _nan_variance(name: str) -> Callable[..., Any]:
         mean_value, _ = _mean_parts(x, mask, axis, True, np._NoValue)
         centred = np.where(mask, x.dtype.type(0), x - mean_value)
         rest = _options(keepdims=keepdims)
-        free = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
+        free: Any = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
         total = np.sum(centred * centred, axis=axis, **rest)
-        variance = np.true_divide(total, free).astype(total.dtype)
-        bad = np.where(free <= 0, total.dtype.type(np.nan), variance)
-        result = _like_reduction(tracing, bad, total)
+        result = np.true_divide(total, unless(free, free <= 0)).astype(total.dtype)
         return result if name == "nanvar" else np.sqrt(result)
 
     return handler

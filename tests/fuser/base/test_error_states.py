@@ -146,3 +146,19 @@ def test_the_text_of_a_call_says_what_is_silenced() -> None:
     assert (call.name, call.silenced) == ("numpy.sort", ("divide", "over"))
     graph = fuser.trace(silent_break, ZERO)
     assert fuser.parse(str(graph)) is graph or str(fuser.parse(str(graph))) == str(graph)
+
+
+def test_a_refused_trace_warns_of_nothing() -> None:
+    """The plain function runs then, and gives its warnings once; those of a kept trace stay."""
+
+    def shuffled(x: Any, draws: np.random.Generator) -> Any:
+        draws.shuffle(x)  # which warns where it is given a stand-in
+        return x
+
+    fused = fuser.fuse(shuffled, fallback="allow")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            fused(np.arange(6.0), np.random.default_rng(3))
+    assert fused.fallbacks
+    assert not told

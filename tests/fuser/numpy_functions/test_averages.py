@@ -1,5 +1,7 @@
 """Means, variances and deviations with NumPy's options, beside NumPy's own results."""
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,3 +32,36 @@ def test_options(dtype: str) -> None:
             found = fuser.fuse(lambda x, f=function, g=given: f(x, **g), fallback="error")(x)
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             np.testing.assert_allclose(found, expected, tolerance, tolerance)
+
+
+HOLES = np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, np.nan], [4.0, 5.0, np.nan]])
+OF_NOTHING: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda x: x.mean(axis=0).sum() + np.mean(x, 1), "var": lambda x: x.var(ddof=2) + 1,
+    "std": lambda x: np.std(x, axis=0, ddof=1.5), "masked": lambda x: np.mean(x, where=x > 4),
+    "masked var": lambda x: np.var(x, axis=1, where=x > 1, ddof=1),
+    "selected": lambda x: x[x > 4].mean(), "nanmean": lambda x: np.nanmean(x, axis=1) * 2,
+    "nanmax": lambda x: np.nanmax(x, axis=1), "nanmin": lambda x: np.nanmin(x, axis=0),
+    "nanvar": lambda x: np.nanvar(x, axis=1, ddof=1), "nanstd": lambda x: np.nanstd(x, axis=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_means_of_nothing_warn(name: str) -> None:
+    """What NumPy warns of too few elements with, and where, whichever calls came before."""
+    function = OF_NOTHING[name]
+    fused = fuser.fuse(function, fallback="error")
+    arrays = [X[0], HOLES, np.ones((3, 0)), np.ones((0, 3)), HOLES[1:2], HOLES[::2], X[1]]
+    for x in arrays if "max" not in name and "min" not in name else [X[0], HOLES, X[1], HOLES[1:]]:
+        (expected, told), (found, said) = _warned(function, x), _warned(fused, x)
+        np.testing.assert_allclose(found, expected, 1e-12)
+        assert said == told
+    assert not fused.fallbacks
+
+
+def _warned(function: Callable[[Any], Any], x: Any) -> tuple[Any, list[tuple[str, str, int]]]:
+    """A result, and the warnings but those of floating-point numbers."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = function(x)
+    texts = [(str(each.message), each.filename, each.lineno) for each in told]
+    return found, [each for each in texts if "encountered in" not in each[0]]
