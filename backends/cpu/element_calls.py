@@ -206,8 +206,9 @@ class _Call:
         self._add(f"%object{place} = at ptr %args {place}")
         kind = self._add(f"get ptr %object{place} OBJECT.type", "kind")
         self._need(f"icmp eq ptr {kind}, %ndarray")
+        _, axes = array.given
         rank = self._add(f"get i32 %object{place} ARRAY.rank", "rank")
-        self._need(f"icmp eq i32 {rank}, {array.rank}")
+        self._need(f"icmp eq i32 {rank}, {axes}")
         descr = self._add(f"get ptr %object{place} ARRAY.dtype", "descr")
         number = self._add(f"get i32 {descr} DTYPE.number", "number")
         self._need(f"icmp eq i32 {number}, {self.way.dtypes[place]}")
@@ -219,12 +220,15 @@ class _Call:
         found = self._add(f"and i32 {flags}, {wanted}", "flags")
         self._need(f"icmp eq i32 {found}, {wanted}")
         self._add(f"%data{place} = get ptr %object{place} ARRAY.data")
-        for word in ("length", "stride") if array.rank else ():
+        size = np.dtype(array.dtype).itemsize
+        for word in ("length", "stride") if axes else ():
             self._add(f"%{word}s{place} = get ptr %object{place} ARRAY.{word}s")
-            for axis in range(array.rank):
+            for axis in range(axes):
                 self._add(f"%{word}{place}.{axis} = at i64 %{word}s{place} {axis}")
-        if lies == ROWS:
-            size = np.dtype(array.dtype).itemsize
+        if array.pairs:
+            self._add(f"%length{place}.{axes} = add i64 2, 0")
+            self._add(f"%stride{place}.{axes} = add i64 {size}, 0")
+        elif lies == ROWS:
             self._need(f"icmp eq i64 %stride{place}.{array.rank - 1}, {size}")
 
     def _lengths_of_scratch(self, place: int) -> None:

@@ -26,7 +26,8 @@ from fuser.base.records import record
 from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import ElementSource
 from fuser.element_loops.code import Array, Code
-from fuser.element_loops.kinds import DTYPES, NotTypedError
+from fuser.element_loops.kinds import COMPLEX, DTYPES, NotTypedError
+from fuser.element_loops.slices import SMALL
 from fuser.element_loops.translate import (
     FUNCTIONS,
     LEFT,
@@ -126,6 +127,9 @@ class ElementLoop:
         if not code.arrays and not self._source.returns:
             raise NotTypedError("it reads no array")
         arrays = written.arrays
+        if any(self._tracing.size(arrays[k].value.dims[axis]) > SMALL for k, axis in code.small):
+            self._refused.add(kinds)
+            raise NotTypedError("it multiplies matrices that are not small")
         numbers = [each for each in written.operands if not each.kind.endswith("]")]
         self._check_memory(code.arrays, arrays)
         nodes = self._call(text, asked, code, arrays, numbers)
@@ -206,9 +210,9 @@ class ElementLoop:
         if like is None or not known.written:
             return None
         if isinstance(like, TracedArray):
-            return f"unset(a{place}, {known.dtype!r})" if like.node.op.is_input else None
+            return f"unset(a{place}, {known.given[0]!r})" if like.node.op.is_input else None
         lengths = "".join(f"host({str(self._tracing.resolve(each))!r}), " for each in like)
-        return f"unset(({lengths}), {known.dtype!r})"
+        return f"unset(({lengths}), {known.given[0]!r})"
 
     def _call(
         self, text: str, wanted: Sequence[str], code: Code, arrays: Sequence[_Operand],
@@ -245,7 +249,7 @@ class ElementLoop:
         for known, operand in zip(code.arrays, arrays, strict=False):
             if known.written:
                 shape = tuple(map(tracing.resolve, operand.value.node.shape))
-                results.append((known.name, shape, known.dtype))
+                results.append((known.name, shape, known.given[0]))
         results += [(each.name, (), each.dtype) for each in code.results]
         for place, (name, shape, dtype) in enumerate(results):
             mark = "" if place < len(results) - len(code.results) else "scalar "
@@ -363,7 +367,7 @@ def _kind_of_array(name: str, value: TracedArray) -> str:
     Raises:
         NotTypedError: element loops do not know its dtype.
     """
-    if value.dtype.name not in DTYPES:
+    if value.dtype.name not in DTYPES and value.dtype.name not in COMPLEX:
         raise NotTypedError(f"{name} is an array of {value.dtype}")
     return f"{value.dtype.name}[{value.ndim}]"
 

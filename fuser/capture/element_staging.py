@@ -68,7 +68,7 @@ def is_admitted(node: ast.stmt) -> bool:
 def _is_loose(node: ast.AST) -> bool:
     """Whether a part of a statement shows that it is none."""
     if isinstance(node, ast.Constant):
-        return not isinstance(node.value, (bool, int, float, str))
+        return not isinstance(node.value, (bool, int, float, complex, str))
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return True
     return isinstance(node, ast.keyword) and node.arg is None

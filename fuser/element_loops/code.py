@@ -190,6 +190,7 @@ class Array:
         written: whether elements are written.
         within: of scratch memory: for each axis, an operand and an axis of it, that are as long.
         chosen: it has no memory: a variable says which array it stands for.
+        pairs: NumPy has one axis less: the last one is of the parts of complex numbers.
     """
 
     name: str
@@ -198,6 +199,14 @@ class Array:
     written: bool
     within: tuple[tuple[int, int], ...] = ()
     chosen: bool = False
+    pairs: bool = False
+
+    @property
+    def given(self) -> tuple[str, int]:
+        """The dtype and the rank of the array that NumPy has."""
+        if not self.pairs:
+            return self.dtype, self.rank
+        return {"float32": "complex64"}.get(self.dtype, "complex128"), self.rank - 1
 
 
 @record
@@ -222,6 +231,7 @@ class Code:
         plain: likewise, before any index was looked at earlier: as the source says it.
         loops: how many loops there are, and how deep.
         sure: where it holds, no run ends early.
+        small: axes of operands, by their numbers, that have to be short.
     """
 
     arrays: tuple[Array, ...]
@@ -231,6 +241,7 @@ class Code:
     plain: tuple[Statement, ...]
     loops: tuple[int, int]
     sure: Expression
+    small: tuple[tuple[int, int], ...] = ()
 
     @property
     def operands(self) -> tuple[Array, ...]:
@@ -265,10 +276,14 @@ def has_loops(body: tuple[Statement, ...]) -> bool:
 
 def everything(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """Yield all statements, and those in them."""
-    for each in body:
+    waiting = [iter(body)]
+    while waiting:
+        each = next(waiting[-1], None)
+        if each is None:
+            waiting.pop()
+            continue
         yield each
-        for part in inner(each):
-            yield from everything(part)
+        waiting += [iter(part) for part in reversed(tuple(inner(each)))]
 
 
 def expressions_of(one: Statement) -> tuple[Expression, ...]:

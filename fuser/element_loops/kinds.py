@@ -17,6 +17,8 @@ PYTHON = {"pybool": "bool", "pyint": "int64", "pyfloat": "float64"}
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 )
+#: Complex dtypes of arrays, and those of their parts.
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
 LEAST, MOST = -(2**63), 2**63 - 1
 #: Python's integers from outside lie between these: sums and products of a few cannot overflow.
 GIVEN = 2**40

@@ -71,7 +71,7 @@ class Runner:
         self.copied = [
             place for place, array in enumerate(known) if array.written and place not in owned
         ]
-        self._known = [(np.dtype(array.dtype), array) for array in known]
+        self._known = [(np.dtype(array.given[0]), array) for array in known]
 
     def __call__(self, *args: Any) -> list[Any]:
         """Run the loop: the arrays that it has written into, and the numbers that it leaves.
@@ -81,7 +81,8 @@ class Runner:
         """
         given = []
         for place, (array, (dtype, known)) in enumerate(zip(args[4], self._known, strict=True)):
-            if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != known.rank:
+            rank = known.given[1]
+            if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != rank:
                 raise RunEnded("an array of another kind")
             copy = place in self.copied or not (array.flags.aligned and array.dtype.isnative)
             given.append(array.astype(dtype, "K") if copy else array)

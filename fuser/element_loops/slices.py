@@ -14,14 +14,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from fuser.base.records import changed, record
-from fuser.element_loops import kinds, operators
+from fuser.element_loops import complex_numbers, kinds, operators
 from fuser.element_loops.code import Constant, Expression, Get, Length, Load, Operation, Store
-from fuser.element_loops.kinds import NotTypedError
+from fuser.element_loops.complex_numbers import Complex, Number
+from fuser.element_loops.kinds import COMPLEX, NotTypedError
 from fuser.element_loops.operators import FALSE, TRUE, Value
 
 ZERO, ONE = Constant("int64", 0), Constant("int64", 1)
 #: Elements of a sum that are added in any order, and such sums that are added up before others.
 BLOCK = 1024, 64
+#: Rows and columns of matrices whose products are computed here: those of larger ones are BLAS's,
+#: a call of which takes about as long as so many multiplications, to the power of three.
+SMALL = 16
 
 
 @record
@@ -66,7 +70,7 @@ class Lanes:
     """
 
     lengths: tuple[Expression, ...]
-    element: Callable[[tuple[Expression, ...]], Value]
+    element: Callable[[tuple[Expression, ...]], Number]
     reads: tuple[Slice, ...]
     within: tuple[tuple[int, int], ...]
 
@@ -78,9 +82,13 @@ class Translator(Protocol):
     out: list[Any]
     written: set[int]
     of_planes: bool
+    products: list[tuple[int, int]]
 
     def temporary(self, value: Value) -> Value:
         """A number in a variable of its own."""
+
+    def settled(self, value: Number) -> Number:
+        """Likewise, or in two."""
 
     def check(self, test: Expression) -> None:
         """End the run unless something holds."""
@@ -159,9 +167,54 @@ def held(t: Translator, code: Expression) -> Expression:
 # -- slices ---------------------------------------------------------------------------------------
 
 
+def is_complex(t: Translator, part: Slice) -> bool:
+    """Whether the elements of a part are complex numbers."""
+    known = t.arrays[part.array]
+    return bool(known.pairs) and len(part.axes) < known.rank
+
+
+def component(part: Slice, imaginary: bool) -> Slice:
+    """The real parts of complex elements, or the imaginary ones."""
+    return Slice(part.array, (*part.axes, Index(ONE if imaginary else ZERO, True)))
+
+
+def load(t: Translator, part: Slice, indices: Sequence[Expression], checked: bool) -> Number:
+    """An element of a part."""
+    known = t.arrays[part.array]
+
+    def of(one: Slice) -> Value:
+        return operators.scalar(Load(one.array, element_of(one, indices), known.dtype, checked))
+
+    if not is_complex(t, part):
+        return of(part)
+    return Complex(of(component(part, False)), of(component(part, True)), known.given[0])
+
+
+def store(
+    t: Translator, part: Slice, indices: Sequence[Expression], value: Number,
+    checked: bool = False, wraps: bool = False,
+) -> None:  # fmt: skip
+    """Give an element of a part a value.
+
+    Raises:
+        NotTypedError: a complex number where a real one belongs.
+    """
+    known = t.arrays[part.array]
+    if is_complex(t, part):
+        both = [t.temporary(operators.scalar(each))
+                for each in complex_numbers.parts(value, known.given[0])]  # fmt: skip
+        for imaginary, each in enumerate(both):
+            store(t, component(part, bool(imaginary)), indices, each, checked)
+        return
+    if isinstance(value, Complex):
+        raise NotTypedError("a complex number in an array of real ones")
+    made = operators.cast(value, known.dtype, wraps)
+    t.out.append(Store(part.array, element_of(part, indices), made, checked))
+
+
 def whole(t: Translator, array: int) -> Slice:
     """All of an array."""
-    rank = t.arrays[array].rank
+    rank = t.arrays[array].given[1]
     return Slice(array, tuple(Span(ZERO, Length(array, axis), 1) for axis in range(rank)))
 
 
@@ -259,30 +312,29 @@ def checked_once(t: Translator, part: Slice) -> Slice:
 def lanes_of(t: Translator, part: Slice) -> Lanes:
     """The elements of a part."""
     part = checked_once(t, part)
-    dtype = t.arrays[part.array].dtype
 
-    def element(indices: tuple[Expression, ...]) -> Value:
-        return operators.scalar(Load(part.array, element_of(part, indices), dtype, False))
+    def element(indices: tuple[Expression, ...]) -> Number:
+        return load(t, part, indices, False)
 
     spans = part.spans
     lengths = tuple(span.length for _, span in spans)
     return Lanes(lengths, element, (part,), tuple((part.array, axis) for axis, _ in spans))
 
 
-def each(t: Translator, function: Callable[..., Value], values: Sequence[Any]) -> Lanes:
+def each(t: Translator, function: Callable[..., Number], values: Sequence[Any]) -> Lanes:
     """A function of elements, and of numbers.
 
     Raises:
         NotTypedError: lengths are those of other ranks.
     """
-    known = [v if isinstance(v, Lanes) else t.temporary(v) for v in values]
+    known = [v if isinstance(v, Lanes) else t.settled(v) for v in values]
     widest = max((v for v in known if isinstance(v, Lanes)), key=lambda v: len(v.lengths))
     rank = len(widest.lengths)
     for one in known:
         if isinstance(one, Lanes):
             same_lengths(t, one.lengths, widest.lengths[rank - len(one.lengths) :])
 
-    def element(indices: tuple[Expression, ...]) -> Value:
+    def element(indices: tuple[Expression, ...]) -> Number:
         return function(*(
             v.element(indices[rank - len(v.lengths) :]) if isinstance(v, Lanes) else v
             for v in known
@@ -311,18 +363,18 @@ def gathered(t: Translator, part: Slice, index: Lanes) -> Lanes:
         raise NotTypedError("an array as index of more than one axis")
     part = checked_once(t, part)
     ((axis, span),) = part.spans
-    dtype = t.arrays[part.array].dtype
 
-    def element(indices: tuple[Expression, ...]) -> Value:
+    def element(indices: tuple[Expression, ...]) -> Number:
         place = index.element(indices)
+        if isinstance(place, Complex):
+            raise NotTypedError("an index that is no integer")
         if place.type.dtype == "bool" or place.type.dtype.startswith(("float", "uint64")):
             raise NotTypedError("an index that is no integer")
         whole_place = operators.python(operators.convert(place.code, "int64"))
         found = place_in(t, span, t.temporary(whole_place))
         axes = list(part.axes)
         axes[axis] = found
-        one = Slice(part.array, tuple(axes))
-        return operators.scalar(Load(part.array, element_of(one, ()), dtype, not found.sure))
+        return load(t, Slice(part.array, tuple(axes)), (), not found.sure)
 
     return Lanes(index.lengths, element, (part, *index.reads), index.within)
 
@@ -348,19 +400,10 @@ def kept(t: Translator, key: Any, lanes: Lanes) -> Slice:
     """What is computed, in memory of its own."""
     dtype = dtype_of(t, lanes)
     array = t.scratch(key, dtype, lanes.within)
-    _fill(t, array, lanes, dtype)
+    whole_array = Slice(array, tuple(Span(ZERO, n, 1) for n in lanes.lengths))
+    for_each(t, lanes.lengths, lambda i: store(t, whole_array, i, lanes.element(i), wraps=True))
     spans = [Span(ZERO, t.temporary(operators.python(n)).code, 1) for n in lanes.lengths]
     return Slice(array, tuple(spans))
-
-
-def _fill(t: Translator, array: int, lanes: Lanes, dtype: str) -> None:
-    """Compute into memory that nothing else looks at."""
-
-    def body(indices: tuple[Expression, ...]) -> None:
-        value = operators.convert(lanes.element(indices).code, dtype)
-        t.out.append(Store(array, indices, value, False))
-
-    for_each(t, lanes.lengths, body)
 
 
 def dtype_of(t: Translator, lanes: Lanes) -> str:
@@ -374,6 +417,8 @@ def dtype_of(t: Translator, lanes: Lanes) -> str:
         probe = lanes.element(tuple(Get("probe", "int64") for _ in lanes.lengths))
     finally:
         t.out = before
+    if isinstance(probe, Complex):
+        return probe.dtype
     found = {kinds.dtype_of(kind) for kind in probe.type.kinds}
     if len(found) > 1:
         raise NotTypedError("arrays of a dtype that only the run tells")
@@ -407,16 +452,15 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
         NotTypedError: kinds or ranks do not fit.
     """
     target = checked_once(t, target)
-    dtype = t.arrays[target.array].dtype
+    known = t.arrays[target.array]
+    dtype = known.given[0] if is_complex(t, target) else known.dtype
     t.written.add(target.array)
     lengths = tuple(span.length for _, span in target.spans)
     if not isinstance(value, Lanes):
-        number = t.temporary(Value(operators.cast(value, dtype), kinds.of(dtype), TRUE))
-
-        def put(indices: tuple[Expression, ...]) -> None:
-            t.out.append(Store(target.array, element_of(target, indices), number.code, False))
-
-        for_each(t, lengths, put)
+        if isinstance(value, Value) and dtype == known.dtype:
+            value = Value(operators.cast(value, dtype), kinds.of(dtype), TRUE)
+        number = t.settled(value)
+        for_each(t, lengths, lambda indices: store(t, target, indices, number))
         return
     t.of_planes = t.of_planes or _is_plane(target)
     if len(value.lengths) > len(lengths):
@@ -426,24 +470,18 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
     if same_kind and not np.can_cast(found, dtype, "same_kind"):
         raise NotTypedError(f"an operation in place that gives {found} in an array of {dtype}")
 
-    def direct() -> None:
-        def store(indices: tuple[Expression, ...]) -> None:
+    def put(lanes: Lanes) -> None:
+        def body(indices: tuple[Expression, ...]) -> None:
             part = indices[len(indices) - len(value.lengths) :]
-            made = operators.cast(value.element(part), dtype, wraps=True)
-            t.out.append(Store(target.array, element_of(target, indices), made, False))
+            store(t, target, indices, lanes.element(part), wraps=True)
 
-        for_each(t, lengths, store)
+        for_each(t, lengths, body)
+
+    def direct() -> None:
+        put(value)
 
     def apart() -> None:
-        own = kept(t, key, value)
-        copied = lanes_of(t, own)
-
-        def store(indices: tuple[Expression, ...]) -> None:
-            part = indices[len(indices) - len(value.lengths) :]
-            made = operators.cast(copied.element(part), dtype, wraps=True)
-            t.out.append(Store(target.array, element_of(target, indices), made, False))
-
-        for_each(t, lengths, store)
+        put(lanes_of(t, kept(t, key, value)))
 
     safe: Expression = TRUE
     for part in value.reads:
@@ -471,7 +509,7 @@ def _is_harmless(part: Slice, target: Slice) -> Expression:
     ahead: Expression = TRUE
     disjoint: Expression = FALSE
     rank = len(target.spans)
-    for one, other in zip(part.axes, target.axes, strict=True):
+    for one, other in zip(part.axes, target.axes, strict=False):  # one may be parts of the other's
         (low, high, start), (left, right, first) = _extent(one), _extent(other)
         for end, begin in ((high, left), (right, low)):
             disjoint = operators.either(disjoint, _less(end, begin))
@@ -525,13 +563,24 @@ _SUMMED = {
 }  # fmt: skip
 
 
-def total(t: Translator, lanes: Lanes, dtype: str) -> Value:
+def total(t: Translator, lanes: Lanes, dtype: str) -> Number:
     """A sum: of integers as they come, of floats in blocks whose elements are added in any order.
 
     So a sum of n floats has an error of some n / 65536 + 64 + 1024 / (numbers in a vector)
     roundings at most.
     """
-    lanes = flat(lanes)
+    if dtype not in COMPLEX:
+        return _total(t, flat(lanes), dtype)
+
+    def of(part: str) -> Value:
+        elements = each(t, lambda z: complex_numbers.unary(part, z), [flat(lanes)])
+        return _total(t, elements, COMPLEX[dtype])
+
+    return Complex(of("real"), of("imag"), dtype)
+
+
+def _total(t: Translator, lanes: Lanes, dtype: str) -> Value:
+    """A sum of real numbers."""
     (length,) = lanes.lengths
     zero = Constant(dtype, 0.0 if dtype.startswith("float") else 0)
     slots = [t.variable() for _ in range(3)]
@@ -544,6 +593,7 @@ def total(t: Translator, lanes: Lanes, dtype: str) -> Value:
     def one(slot: str) -> Callable[[Expression, Expression], None]:
         def body(first: Expression, index: Expression) -> None:
             value = lanes.element((plus(first, index),))
+            assert isinstance(value, Value)
             add(slot, operators.convert(value.code, dtype), "add_in_any_order")
 
         return body
@@ -599,29 +649,54 @@ def flat(lanes: Lanes) -> Lanes:
     return lanes
 
 
-def product(t: Translator, left: Lanes, right: Lanes) -> Value:
-    """`left @ right`, of one axis each: products of floats need not be rounded, as BLAS has it.
+def product(t: Translator, key: Any, left: Lanes, right: Lanes) -> Number | Slice:
+    """`left @ right`: a number, or memory of its own with a small matrix or a vector.
+
+    Products of floats need not be rounded, as BLAS has it.
 
     Raises:
-        NotTypedError: they have more, or no dtype that the run does not tell.
+        NotTypedError: they have more than two axes, or no dtype that the run does not tell.
     """
+    if max(len(left.lengths), len(right.lengths)) > 2:
+        raise NotTypedError("a product of arrays of more than two axes")
+    rows, columns = left.lengths[:-1], right.lengths[1:]
 
-    def term(one: Value, other: Value) -> Value:
-        value = operators.binary("multiply", one, other)
-        if isinstance(value.code, Operation) and value.code.dtype.startswith("float"):
+    def summed_up(indices: tuple[Expression, ...]) -> Number:
+        row, column = indices[: len(rows)], indices[len(rows) :]
+        factors = (
+            Lanes((left.lengths[-1],), lambda k: left.element((*row, *k)), (), left.within[-1:]),
+            Lanes((right.lengths[0],), lambda k: right.element((*k, *column)), (),
+                  right.within[:1]),
+        )  # fmt: skip
+        both = each(t, _term, factors)
+        dtype = dtype_of(t, both)
+        if dtype == "bool":
+            raise NotTypedError("a product of truth values")
+        return t.settled(total(t, both, dtype))
+
+    if not rows and not columns:
+        return summed_up(())
+    t.products += [*left.within, *right.within]
+    for length in (*left.lengths, *columns):
+        t.check(Operation("less_equal", "bool", (length, Constant("int64", SMALL))))
+    same_lengths(t, left.lengths[-1:], right.lengths[:1])
+    found = Lanes((*rows, *columns), summed_up, (), (*left.within[:-1], *right.within[1:]))
+    return kept(t, key, found)
+
+
+def _term(one: Number, other: Number) -> Number:
+    """A product that is added up."""
+    value = complex_numbers.binary("multiply", one, other)
+    if isinstance(value, Value) and isinstance(value.code, Operation):
+        if value.code.dtype.startswith("float"):
             return changed(value, code=changed(value.code, name="term"))
-        return value
-
-    both = each(t, term, [flat(left), flat(right)])
-    dtype = dtype_of(t, both)
-    if dtype == "bool":
-        raise NotTypedError("a product of truth values")
-    return t.temporary(total(t, both, dtype))
+    return value
 
 
-def summed(t: Translator, lanes: Lanes) -> Value:
+def summed(t: Translator, lanes: Lanes) -> Number:
     """`x.sum()`."""
-    return t.temporary(total(t, lanes, _SUMMED[dtype_of(t, lanes)]))
+    dtype = dtype_of(t, lanes)
+    return t.settled(total(t, lanes, _SUMMED.get(dtype, dtype)))
 
 
 def extreme(t: Translator, name: str, lanes: Lanes) -> Value:
@@ -630,11 +705,19 @@ def extreme(t: Translator, name: str, lanes: Lanes) -> Value:
     (length,) = lanes.lengths
     t.check(Operation("greater", "bool", (length, ZERO)))
     dtype = dtype_of(t, lanes)
+    if dtype in COMPLEX:
+        raise NotTypedError(f"{name} of complex numbers")
     slot = t.variable()
-    t.set_variable(slot, lanes.element((ZERO,)).code)
+
+    def at(index: Expression) -> Expression:
+        value = lanes.element((index,))
+        assert isinstance(value, Value)
+        return value.code
+
+    t.set_variable(slot, at(ZERO))
 
     def body(index: Expression) -> None:
-        value = lanes.element((index,)).code
+        value = at(index)
         t.set_variable(slot, Operation(name, dtype, (Get(slot, dtype), value)))
 
     t.count(length, body)

@@ -18,7 +18,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.records import changed, record
-from fuser.element_loops import kinds, operators, slices
+from fuser.element_loops import complex_numbers, kinds, operators, slices
 from fuser.element_loops.bounds import versioned
 from fuser.element_loops.code import (
     Apart,
@@ -40,11 +40,11 @@ from fuser.element_loops.code import (
     Repeat,
     Set,
     Statement,
-    Store,
     Variable,
     may_end_in,
 )
-from fuser.element_loops.kinds import DTYPES, GIVEN, PYTHON, NotTypedError, Type
+from fuser.element_loops.complex_numbers import Complex, Number
+from fuser.element_loops.kinds import COMPLEX, DTYPES, GIVEN, PYTHON, NotTypedError, Type
 from fuser.element_loops.operators import FALSE, TRUE, Value
 from fuser.element_loops.slices import Index, Lanes, Slice, Span
 from fuser.element_loops.transposing import transposed
@@ -105,13 +105,20 @@ class Bound:
 
 
 @record
+class BoundPair:
+    """What a variable holds: a complex number; its parts are variables of their own."""
+
+    dtype: str
+
+
+@record
 class Parts:
     """A tuple of what expressions give."""
 
     items: tuple[Any, ...]
 
 
-Binding: TypeAlias = Bound | Slice | Parts
+Binding: TypeAlias = Bound | BoundPair | Slice | Parts
 Environment = dict[str, Binding]
 Statements = list[Any]
 
@@ -168,6 +175,7 @@ class _Translator:
         self._count = self._depth = self._deepest = 0
         self._seen: set[int] = set()
         self._scratch: dict[Any, int] = {}
+        self.products: list[tuple[int, int]] = []
         self._given: set[str] = set()
         self.of_index = self.of_arrays = self.of_planes = self._of_elements = False
         self._chosen: dict[str, int] = {}  # arrays that are chosen, by the names they are for
@@ -181,9 +189,11 @@ class _Translator:
         for name, kind in bindings:
             if kind.endswith("]"):
                 dtype, _, rank = kind[:-1].partition("[")
-                if dtype not in DTYPES:
+                if dtype not in DTYPES and dtype not in COMPLEX:
                     raise NotTypedError(f"{name} is an array of {dtype}")
-                self.arrays.append(Array(name, dtype, int(rank), False))
+                pairs, axes = dtype in COMPLEX, int(rank) + (dtype in COMPLEX)
+                kind_of_parts = COMPLEX.get(dtype, dtype)
+                self.arrays.append(Array(name, kind_of_parts, axes, False, pairs=pairs))
                 if name.startswith(LEFT):
                     self._left[name] = len(self.arrays) - 1
                     continue
@@ -238,7 +248,9 @@ class _Translator:
         if not any(array.chosen for array in arrays):
             body_code, arrays = _transposed(body_code, plain, arrays)
         numbers, loops = tuple(self.numbers), (self._count, self._deepest)
-        return Code(arrays, numbers, tuple(results), body_code, plain, loops, sure), returned
+        small = tuple(dict.fromkeys(self._within(*each) for each in self.products))
+        code = Code(arrays, numbers, tuple(results), body_code, plain, loops, sure, small)
+        return code, returned
 
     def _with_bounds(
         self, body: tuple[Statement, ...]
@@ -301,7 +313,7 @@ class _Translator:
         """The array that a name stands for where only the run tells which."""
         known = self.arrays[like]
         own = self.arrays[self._chosen.get(name, like)]
-        if not known.rank or (own.dtype, own.rank) != (known.dtype, known.rank):
+        if not known.rank or known.pairs or (own.dtype, own.rank) != (known.dtype, known.rank):
             raise NotTypedError(f"{name.rpartition('/')[2]} stands for arrays of several kinds")
         if name not in self._chosen:
             self._chosen[name] = len(self.arrays)
@@ -400,7 +412,7 @@ class _Translator:
         lanes = slices.lanes_of(self, found)
 
         def copy(indices: tuple[Expression, ...]) -> None:
-            self.out.append(Store(place, indices, lanes.element(indices).code, False))
+            slices.store(self, slices.whole(self, place), indices, lanes.element(indices))
 
         slices.for_each(self, lanes.lengths, copy)
         return place
@@ -446,11 +458,16 @@ class _Translator:
     def scratch(self, key: Any, dtype: str, within: tuple[tuple[int, int], ...]) -> int:
         """An array for what is computed, as long as axes of others."""
         lengths = tuple(self._within(*pair) for pair in within)
-        key = (*key, dtype, lengths)
+        key, pairs = (*key, dtype, lengths), dtype in COMPLEX
+        if pairs:
+            two = ((k, a.rank - 1) for k, a in enumerate(self.arrays) if a.pairs and not a.within)
+            if (last := next(two, None)) is None:
+                raise NotTypedError("complex numbers that are computed of real arrays alone")
+            lengths = *lengths, last
         if key not in self._scratch:
             self._scratch[key] = len(self.arrays)
-            name = f"scratch {len(self.arrays)}"
-            self.arrays.append(Array(name, dtype, len(within), True, lengths))
+            name, dtype = f"scratch {len(self.arrays)}", COMPLEX.get(dtype, dtype)
+            self.arrays.append(Array(name, dtype, len(lengths), True, lengths, pairs=pairs))
         return self._scratch[key]
 
     def _within(self, array: int, axis: int) -> tuple[int, int]:
@@ -516,7 +533,7 @@ class _Translator:
             raise NotTypedError("arrays in a tuple")
         if isinstance(value, Slice):
             return self._moved(f"{self._slot()}/", value)
-        return self.temporary(value) if isinstance(value, Value) else value
+        return self.settled(value) if isinstance(value, Value | Complex) else value
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
         """`x += …`, `a[i] += …`."""
@@ -529,10 +546,10 @@ class _Translator:
             place = self._place(node.target)
         else:
             raise NotTypedError(f"line {node.lineno}: an assignment to an attribute")
-        if isinstance(place, Value):
+        if isinstance(place, Value | Complex):
             assert isinstance(node.target, ast.Name)
             found = self._binary(name, place, self.expression(node.value))
-            self.set(self.prefix + node.target.id, self.number(found))
+            self.set(self.prefix + node.target.id, self.scalar(found))
             return
         if not isinstance(place, Slice):
             raise NotTypedError(f"line {node.lineno}: an operation in place on a tuple")
@@ -546,8 +563,8 @@ class _Translator:
             Index(self.temporary(operators.python(axis.place)).code, axis.sure)
             for axis in place.axes if isinstance(axis, Index)
         ))  # fmt: skip
-        value = self._binary(name, self.number(place), self.expression(node.value))
-        self._store(place, self.number(value))
+        value = self._binary(name, self.scalar(place), self.expression(node.value))
+        self._store(place, self.scalar(value))
 
     def _do_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
         """`x: float = …`."""
@@ -571,17 +588,15 @@ class _Translator:
                 value = self._arrays(value)
                 slices.assign(self, (self.prefix, id(target)), place, value)
             else:
-                self._store(place, self.number(value))
+                self._store(place, self.scalar(value))
         else:
             raise NotTypedError(f"line {target.lineno}: an assignment to an attribute")
 
-    def _store(self, place: Slice, value: Value) -> None:
+    def _store(self, place: Slice, value: Number) -> None:
         """`array[indices] = value`."""
-        dtype = self.arrays[place.array].dtype
         self._of_elements = True
         self.written.add(place.array)
-        indices, sure = slices.element_of(place, ()), self._is_sure(place)
-        self.out.append(Store(place.array, indices, operators.cast(value, dtype), not sure))
+        slices.store(self, place, (), value, not self._is_sure(place))
 
     def _is_sure(self, place: Slice) -> bool:
         """Whether an element is known to lie within its array."""
@@ -595,6 +610,14 @@ class _Translator:
             return
         if isinstance(value, Slice) and (value.axes or self._is_array(value)):
             self.env[name] = self._moved(name, self._fixed(value))
+            return
+        if isinstance(value, Complex):
+            if not value.dtype:
+                raise NotTypedError("a variable of a complex number of Python's")
+            both = self.temporary(value.real), self.temporary(value.imag)
+            for part, number in zip(("real", "imag"), both, strict=True):
+                self.set(f"{name} {part}", number)
+            self.env[name] = BoundPair(value.dtype)
             return
         number = self.number(value)
         if number.type.is_either:
@@ -736,7 +759,7 @@ class _Translator:
                     self.set(f"{name} {place}", part)
                 value = Parts((None,) * len(value.items))
             assert self.env is not None
-            if isinstance(value, Value):
+            if isinstance(value, Value | Complex):
                 self.set(name, value)
             else:
                 self.env[name] = value
@@ -1159,7 +1182,9 @@ class _Translator:
             return self._kept(Parts(tuple(
                 self.read(f"{result} {place}") for place in range(len(binding.items))
             )))  # fmt: skip
-        return self.temporary(self.read(result)) if isinstance(binding, Bound) else binding
+        if isinstance(binding, Bound | BoundPair):
+            return self.settled(self.read(result))
+        return binding
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -1168,8 +1193,14 @@ class _Translator:
         self._temporaries += 1
         return f"{self._temporaries}"
 
+    def settled(self, value: Number) -> Number:
+        """A number in a variable of its own, or in two."""
+        if isinstance(value, Value):
+            return self.temporary(value)
+        return Complex(self.temporary(value.real), self.temporary(value.imag), value.dtype)
+
     def temporary(self, value: Value) -> Value:
-        """A number in a variable of its own."""
+        """A real number in a variable of its own."""
         if isinstance(value.code, (Constant, Length)):
             return value
         slot = self._slot()
@@ -1181,17 +1212,26 @@ class _Translator:
         return Value(Get(slot, value.type.dtype), value.type, numpy)
 
     def number(self, value: Any) -> Value:
+        """What has to be a real number.
+
+        Raises:
+            NotTypedError: it is none.
+        """
+        found = self.scalar(value)
+        if isinstance(found, Complex):
+            raise NotTypedError("a complex number where a real one belongs")
+        return found
+
+    def scalar(self, value: Any) -> Number:
         """What has to be a number.
 
         Raises:
             NotTypedError: it is none.
         """
-        if isinstance(value, Value):
+        if isinstance(value, Value | Complex):
             return value
         if isinstance(value, Slice) and not value.spans:
-            dtype = self.arrays[value.array].dtype
-            indices = slices.element_of(value, ())
-            return operators.scalar(Load(value.array, indices, dtype, not self._is_sure(value)))
+            return slices.load(self, value, (), not self._is_sure(value))
         raise NotTypedError("an array where a number belongs")
 
     def read(self, name: str) -> Any:
@@ -1200,6 +1240,9 @@ class _Translator:
         binding = self.env.get(name)
         if binding is None:
             raise NotTypedError(f"{name.rpartition('/')[2]} is not set")
+        if isinstance(binding, BoundPair):
+            real, imag = (self.read(f"{name} {part}") for part in ("real", "imag"))
+            return Complex(real, imag, binding.dtype)
         if not isinstance(binding, Bound):
             return binding
         if not binding.sure:
@@ -1226,8 +1269,10 @@ class _Translator:
             raise NotTypedError(f"line {node.lineno}: a function that gives nothing")
         return value
 
-    def _of_Constant(self, node: ast.Constant) -> Value:  # noqa: N802
+    def _of_Constant(self, node: ast.Constant) -> Number:  # noqa: N802
         """A number."""
+        if type(node.value) is complex:
+            return complex_numbers.literal(node.value)
         return operators.constant(node.value)  # type: ignore[arg-type]
 
     def _of_Name(self, node: ast.Name) -> Any:  # noqa: N802
@@ -1244,6 +1289,8 @@ class _Translator:
             found = getattr(math if node.value.id == "math" else np, node.attr, None)
             return operators.constant(found)  # type: ignore[arg-type]
         value = self.expression(node.value)
+        if node.attr in ("real", "imag"):
+            return self._part(node, value)
         if not isinstance(value, (Slice, Lanes)):
             raise NotTypedError(f"line {node.lineno}: an attribute of a number")
         if isinstance(value, Lanes) and node.attr != "T":  # whose elements may raise
@@ -1264,6 +1311,14 @@ class _Translator:
             return changed(total, type=kinds.of("pyint", 0, GIVEN))
         raise NotTypedError(f"line {node.lineno}: .{node.attr}")
 
+    def _part(self, node: ast.Attribute, value: Any) -> Any:
+        """`z.real`, `z.imag` of complex numbers."""
+        if isinstance(value, Complex):
+            return complex_numbers.unary(node.attr, value)
+        if isinstance(value, Slice) and slices.is_complex(self, value):
+            return slices.component(value, node.attr == "imag")
+        raise NotTypedError(f"line {node.lineno}: .{node.attr} of real numbers")
+
     def _arrays(self, value: Any, counted: bool = True) -> Any:
         """A part of an array as its elements; a number as itself."""
         if isinstance(value, Lanes):
@@ -1271,7 +1326,7 @@ class _Translator:
         if isinstance(value, Slice) and value.spans:
             self.of_arrays = self.of_arrays or counted
             return slices.lanes_of(self, value)
-        return self.number(value)
+        return self.scalar(value)
 
     def _operands(self, *nodes: ast.expr) -> list[Any]:
         """Numbers and arrays, of which later ones do not change earlier ones."""
@@ -1280,8 +1335,8 @@ class _Translator:
             value = self.expression(node)
             value = value if isinstance(value, Lanes) else self._arrays(value)
             later = nodes[place + 1 :]
-            if isinstance(value, Value) and any(map(self._has_calls, later)):
-                value = self.temporary(value)
+            if isinstance(value, Value | Complex) and any(map(self._has_calls, later)):
+                value = self.settled(value)
             found.append(value)
         return found
 
@@ -1296,7 +1351,7 @@ class _Translator:
         """An operator of two numbers."""
         operands = self._operands(node.left, node.right)
         if isinstance(node.op, ast.MatMult):
-            return self._product(*operands)
+            return self._product(node, *operands)
         name = _BINARY.get(type(node.op))
         if name is None:
             raise NotTypedError(f"line {node.lineno}: an operator")
@@ -1305,21 +1360,26 @@ class _Translator:
     def _binary(self, name: str, left: Any, right: Any) -> Any:
         """An operator of two numbers, or arrays."""
         return self._applied(
-            lambda one, other: operators.binary(name, one, other), [left, right]
+            lambda one, other: complex_numbers.binary(name, one, other), [left, right]
         )
 
-    def _applied(self, function: Callable[..., Value], values: Sequence[Any]) -> Any:
+    def _applied(self, function: Callable[..., Number], values: Sequence[Any]) -> Any:
         """A function of numbers, or element by element."""
         known = [self._arrays(value) for value in values]
         if any(isinstance(value, Lanes) for value in known):
             return slices.each(self, function, known)
         return function(*known)
 
-    def _product(self, left: Any, right: Any) -> Value:
+    def _product(self, node: ast.expr, left: Any, right: Any) -> Any:
         """`left @ right`."""
         if not isinstance(left, Lanes) or not isinstance(right, Lanes):
             raise NotTypedError("a product of a number")
-        return slices.product(self, left, right)
+        if max(len(left.lengths), len(right.lengths)) > 1:  # whose elements are asked for twice
+            left, right = (
+                slices.lanes_of(self, slices.kept(self, (self.prefix, id(node), place), each))
+                for place, each in enumerate((left, right))
+            )
+        return slices.product(self, (self.prefix, id(node)), left, right)
 
     def _of_UnaryOp(self, node: ast.UnaryOp) -> Any:  # noqa: N802
         """An operator of one number."""
@@ -1327,7 +1387,7 @@ class _Translator:
             return operators.python(operators.negated(self.test(node.operand)))
         name = _UNARY[type(node.op)]
         operand = self.expression(node.operand)
-        return self._applied(lambda value: operators.unary(name, value), [operand])
+        return self._applied(lambda value: complex_numbers.unary(name, value), [operand])
 
     def _of_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
         """A comparison, or a chain of them."""
@@ -1338,7 +1398,7 @@ class _Translator:
         if len(names) == 1:
             name = str(names[0])
             return self._applied(
-                lambda one, other: operators.compare(name, one, other), operands
+                lambda one, other: complex_numbers.compare(name, one, other), operands
             )
         operands = [self.number(operand) for operand in operands]
         values = [
@@ -1375,7 +1435,7 @@ class _Translator:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return operators.negated(self.test(node.operand))
         if not isinstance(node, ast.BoolOp):
-            return operators.truth(self.number(self.expression(node)))
+            return complex_numbers.truth(self.scalar(self.expression(node)))
         stops = isinstance(node.op, ast.Or)
         found = self.test(node.values[0])
         for place, each in enumerate(node.values[1:], 1):
@@ -1456,7 +1516,7 @@ class _Translator:
                 return value.items[int(index.value)]
             raise NotTypedError(f"line {node.lineno}: an index of a tuple")
         place = self._place(node, value)
-        return self.number(place) if isinstance(place, Slice) and not place.spans else place
+        return self.scalar(place) if isinstance(place, Slice) and not place.spans else place
 
     def _place(self, node: ast.Subscript, base: Any = None) -> Any:
         """An element of an array, a part of it, or elements at places that are computed."""
@@ -1473,6 +1533,8 @@ class _Translator:
                 axes[axis] = self._cut(span, item)
                 continue
             index = self._arrays(self.expression(item))
+            if isinstance(index, Complex):
+                raise NotTypedError(f"line {node.lineno}: a complex number as index")
             if isinstance(index, Lanes):
                 if len(items) > 1:
                     raise NotTypedError(f"line {node.lineno}: an array among indices")
@@ -1549,11 +1611,11 @@ class _Translator:
             if function.value.id == "math":
                 return operators.math_function(name, [self.number(arg) for arg in args])
             if name in ("dot", "inner", "vdot") and len(args) == 2:
-                return self._product(*args)
+                return self._product(node, *args)
             if len(args) == 1 and name in _REDUCED:
                 return self._reduced(name, args[0])
             return self._applied(
-                lambda *values: operators.numpy_function(name, values), args
+                lambda *values: complex_numbers.numpy_function(name, values), args
             )
         raise NotTypedError(f"line {node.lineno}: a call of another function")
 
@@ -1578,7 +1640,7 @@ class _Translator:
     def _builtin(self, name: str, args: Sequence[Any], line: int) -> Any:
         """A call of one of Python's functions."""
         if name == "abs" and len(args) == 1:
-            return self._applied(lambda value: operators.unary("absolute", value), args)
+            return self._applied(lambda value: complex_numbers.unary("absolute", value), args)
         args = [self.number(arg) for arg in args]
         if name in ("min", "max") and len(args) > 1:
             found = self.temporary(args[0])
@@ -1605,22 +1667,19 @@ def _transposed(
 def _counters(loop: ast.For | ast.While) -> list[str]:
     """Names that a loop changes by small constants alone."""
     steps: dict[str, bool] = {}
-    for part in ast.walk(loop):
+    parts = list(ast.walk(loop))
+    stepped = {id(part.target) for part in parts if isinstance(part, ast.AugAssign)}
+    for part in parts:
         if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):
             step = part.value.value if isinstance(part.value, ast.Constant) else None
             small = type(step) is int and abs(step) <= kinds.PACE
             small = small and isinstance(part.op, (ast.Add, ast.Sub))
             steps[part.target.id] = steps.get(part.target.id, True) and small
-        elif not isinstance(part, ast.Name) or isinstance(part.ctx, ast.Load):
-            continue
-        elif not _is_stepped(loop, part):
-            steps[part.id] = False
+        elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+            if id(part) not in stepped:
+                steps[part.id] = False
     return [name for name, small in steps.items() if small]
 
-
-def _is_stepped(loop: ast.AST, name: ast.Name) -> bool:
-    """Whether a name is what `x += …` changes."""
-    return any(isinstance(part, ast.AugAssign) and part.target is name for part in ast.walk(loop))
 
 def _frozen(statements: Statements) -> tuple[Statement, ...]:
     """Statements as records."""

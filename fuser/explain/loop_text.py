@@ -160,6 +160,8 @@ def _counted(
             lengths.append(tuple(dims.evaluate(d, sizes) for d in nodes[shape.index].shape))
         else:
             lengths.append(opaque_calls.filled(shape, (), numbers))
+    pairs = (each.pairs for each in code.operands)
+    lengths = [(*shape, 2) if two else shape for shape, two in zip(lengths, pairs, strict=True)]
     for number, part in zip(code.numbers, args[5], strict=True):
         try:
             known[number.name] = opaque_calls.filled(part, (), numbers)
