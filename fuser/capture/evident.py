@@ -12,6 +12,7 @@ import numpy as np
 
 from fuser.base.protocols import is_a
 from fuser.capture.codes import has_loops, has_short_loops
+from fuser.capture.loop_values import is_value
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
 _FUNCTIONS = 64
@@ -76,9 +77,10 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
                 return False
             names.update(code.co_names)
             codes += [part for part in code.co_consts if type(part) is CodeType]
+        space = getattr(current.__globals__, "original", current.__globals__)
         for name in names:
-            if name in current.__globals__:
-                reached.append(current.__globals__[name])
+            if name in space:
+                reached.append(space[name])
                 if hasattr(np, name) and not _is_known_name(name):  # it may be NumPy's that is read
                     return False
             elif not (_is_known_name(name) or (arrays and name in _EMPTY)):
@@ -86,7 +88,7 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
         for value in reached:
             if type(value) is FunctionType and value.__module__ != "fuser.functional":
                 waiting.append(value)
-            elif not (is_known(value, names) or (arrays and type(value) is np.ndarray)):
+            elif not (is_known(value, names) or (arrays and _is_tracked(value))):
                 return False
     return True
 
@@ -106,6 +108,11 @@ def is_straight(function: Any) -> bool:
     if inner or any(type(each) is FunctionType for each in reached):
         return False
     return not has_loops(code) or has_short_loops(function)
+
+
+def _is_tracked(value: Any) -> bool:
+    """An array that is reached by name, or what stands for a value in a trace."""
+    return type(value) is np.ndarray or is_value(value)
 
 
 def is_plain(value: Any) -> bool:

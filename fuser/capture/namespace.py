@@ -581,7 +581,7 @@ class Names(dict[str, Any]):
         if "__name__" in original:  # asked for at every operation, to find the user's line
             super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution
-        self._original = original
+        self._original = self.original = original
         self._numpy = numpy
 
     #: Functions with such globals reach no array but by a stand-in.

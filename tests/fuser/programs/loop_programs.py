@@ -225,6 +225,49 @@ def by_a_helper(a: Any, b: Any, n: int) -> Any:
     return a
 
 
+def by_its_own_function(a: Any, b: Any, n: int) -> Any:
+    """The body calls a function that is made in this one, and reads an array of it."""
+    pull = b * 0.25
+
+    def slope(time: float, u: Any) -> Any:
+        return np.array([u[1], -u[0] * time]) + pull[:2]
+
+    path, step = np.zeros((n + 1, 2)), 0.125
+    path[0] = a[:2]
+    for k in range(n):
+        first = slope(k * step, path[k])
+        second = slope(k * step + step / 2, path[k] + step / 2 * first)
+        path[k + 1] = path[k] + step * second
+    return path
+
+
+def by_its_own_function_that_writes(a: Any, b: Any, n: int) -> Any:
+    """Likewise, and the function writes into an array of this one."""
+    total = np.zeros_like(a)
+
+    def note(u: Any) -> Any:
+        total[...] += u
+        return np.add(u, b, out=u)
+
+    for _ in range(n):
+        a = note(a * 0.5) - total * 0.25
+    return a, total
+
+
+def by_its_own_function_that_counts(a: Any, b: Any, n: int) -> Any:
+    """Likewise, and it changes a number of this one: every iteration is another's."""
+    count = 0
+
+    def note(u: Any) -> Any:
+        nonlocal count
+        count += 1
+        return u + b
+
+    for _ in range(n):
+        a = note(a)
+    return a, count
+
+
 def relax(a: Any, b: Any) -> None:
     """A loop of its own over a new array, and one value at several places, for `by_two_loops`."""
     old = np.empty_like(a)
@@ -443,7 +486,8 @@ REGIONS: tuple[Callable[..., Any], ...] = (
     jacobi, heat, in_its_own_place, swapped, three_in_a_ring, new_each_time, history, last_value,
     index_as_number, index_read_afterwards, backwards, number_carried, whole_number_carried,
     accumulated, grows_a_type, of_booleans, nested, one_after_the_other, view_from_before,
-    augmented, out_given, by_a_helper, by_two_loops, global_weights, products, decided_by_a_flag,
+    augmented, out_given, by_a_helper, by_its_own_function, by_two_loops, global_weights,
+    products, decided_by_a_flag,
     other_dtype_written, same_array_twice, sorted_each_time, by_length, stated, invariants,
     nested_by_the_outer_index, conjugate_gradients,
 )  # fmt: skip
@@ -451,7 +495,7 @@ REGIONS: tuple[Callable[..., Any], ...] = (
 OTHERS: tuple[Callable[..., Any], ...] = (
     view_of_a_swapped_array, two_names_become_one, chosen_by_index, indexed_by_index, left_early,
     returned_early, appended, tuple_of_arrays, conditionally_set, transposed, integer_inside,
-    length_by_integer,
+    length_by_integer, by_its_own_function_that_writes, by_its_own_function_that_counts,
 )  # fmt: skip
 
 
