@@ -182,7 +182,7 @@ def _imag(tracing: Tracing, val: Any) -> Any:
     array = _array(tracing, val)
     if array.dtype.kind == "c":
         return array.imag
-    none = _filled(tracing, array, 0, None, {})
+    none = _zeros_like(tracing, array)
     if array.generic:
         return tracing.wrap(none.node, generic=True)
     if array.ndim > 1:
@@ -208,6 +208,24 @@ def _filled(tracing: Tracing, a: Any, value: Any, dtype: Any, options: dict[str,
         "where", [make_constant(True, bool), node, tracing.own(like.node, wanted, "K")]
     )
     return tracing.wrap(tracing.node("broadcast_to", [node], shape) if not like.dims else keep)
+
+
+@handles(np.zeros_like)
+def _zeros_like(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
+    """np.zeros_like: one number everywhere, where NumPy's own code copies an array of one."""
+    return _filled(tracing, a, 0, dtype, options)
+
+
+@handles(np.ones_like)
+def _ones_like(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
+    """np.ones_like."""
+    return _filled(tracing, a, 1, dtype, options)
+
+
+@handles(np.full_like)
+def _full_like(tracing: Tracing, a: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+    """np.full_like."""
+    return _filled(tracing, a, fill_value, dtype, options)
 
 
 @handles(np.empty_like)

@@ -203,3 +203,18 @@ def test_copies_of_integers_keep_the_memory_order(dtype: str) -> None:
 def test_sinc_at_zero_in_float16() -> None:
     """The smallest numbers of float16 are larger than what others take for zero."""
     assert fuser.fuse(np.sinc)(np.zeros(3, np.float16)).tolist() == [1, 1, 1]
+
+
+def _running(r: Any) -> Any:
+    y, z = np.zeros_like(r), np.ones_like(r)
+    y[0] = last = -r[0]
+    for k in range(1, r.shape[0]):
+        last = last + r[k]
+        y[k] = last
+    return y + np.full_like(r, 2.5) * z
+
+
+def test_arrays_like_another_are_made_for_a_loop_over_elements() -> None:
+    """They are one number everywhere, which costs no more than NumPy's own."""
+    x = np.linspace(-1, 1, 1000)
+    np.testing.assert_array_equal(fuser.fuse(_running, fallback="error")(x), _running(x))
