@@ -1,4 +1,4 @@
-"""Algorithms as loops over elements, with arguments to try them on."""
+"""Algorithms as loops over elements, beside those of the suites, with arguments to try them on."""
 
 from __future__ import annotations
 
@@ -25,63 +25,6 @@ def floyd_warshall(path: Any, n: int) -> None:
             for j in range(n):
                 if path[i, k] + path[k, j] < path[i, j]:
                     path[i, j] = path[i, k] + path[k, j]
-
-
-def _pairs(one: Any, other: Any) -> int:
-    """Whether two bases pair."""
-    if one + other == 3:
-        return 1
-    return 0
-
-
-def nussinov(n: int, seq: Any) -> Any:
-    """Folding of RNA."""
-    table = np.zeros((n, n), np.int32)
-    for i in range(n - 1, -1, -1):
-        for j in range(i + 1, n):
-            if j - 1 >= 0:
-                table[i, j] = max(table[i, j], table[i, j - 1])
-            if i + 1 < n:
-                table[i, j] = max(table[i, j], table[i + 1, j])
-            if j - 1 >= 0 and i + 1 < n:
-                if i < j - 1:
-                    table[i, j] = max(
-                        table[i, j], table[i + 1, j - 1] + _pairs(seq[i], seq[j])
-                    )
-                else:
-                    table[i, j] = max(table[i, j], table[i + 1, j - 1])
-            for k in range(i + 1, j):
-                table[i, j] = max(table[i, j], table[i, k] + table[k + 1, j])
-    return table
-
-
-def crc16(data: Any, poly: int = 0x8408) -> int:
-    """A checksum of bytes."""
-    crc = 0xFFFF
-    for b in data:
-        byte = 0xFF & b
-        for _ in range(8):
-            if (crc & 1) ^ (byte & 1):
-                crc = (crc >> 1) ^ poly
-            else:
-                crc >>= 1
-            byte >>= 1
-    crc = ~crc & 0xFFFF
-    crc = (crc << 8) | ((crc >> 8) & 0xFF)
-    return crc & 0xFFFF
-
-
-def lu(a: Any) -> None:
-    """Factors in place."""
-    n = a.shape[0]
-    for i in range(n):
-        for j in range(i):
-            for k in range(j):
-                a[i, j] -= a[i, k] * a[k, j]
-            a[i, j] /= a[j, j]
-        for j in range(i, n):
-            for k in range(i):
-                a[i, j] -= a[i, k] * a[k, j]
 
 
 def ludcmp(a: Any, b: Any) -> tuple[Any, Any]:
@@ -123,35 +66,6 @@ def cholesky(a: Any) -> None:
         for k in range(i):
             a[i, i] -= a[i, k] * a[i, k]
         a[i, i] = math.sqrt(a[i, i])
-
-
-def trisolv(lower: Any, x: Any, b: Any) -> None:
-    """A triangular system."""
-    for i in range(len(x)):
-        s = b[i]
-        for j in range(i):
-            s = s - lower[i, j] * x[j]
-        x[i] = s / lower[i, i]
-
-
-def durbin(r: Any) -> Any:
-    """Levinson's recursion."""
-    n = len(r)
-    y, z = np.zeros(n), np.zeros(n)
-    alpha, beta = -r[0], 1.0
-    y[0] = -r[0]
-    for k in range(1, n):
-        beta = (1.0 - alpha * alpha) * beta
-        s = 0.0
-        for i in range(k):
-            s += r[k - i - 1] * y[i]
-        alpha = -(r[k] + s) / beta
-        for i in range(k):
-            z[i] = y[i] + alpha * y[k - i - 1]
-        for i in range(k):
-            y[i] = z[i]
-        y[k] = alpha
-    return y
 
 
 def symm(alpha: float, beta: float, c: Any, a: Any, b: Any) -> None:
@@ -233,52 +147,6 @@ def gauss(a: Any, b: Any) -> Any:
             s -= a[i, j] * x[j]
         x[i] = s / a[i, i]
     return x
-
-
-def thomas(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """A system with three diagonals."""
-    n = len(d)
-    c2, d2, x = np.zeros(n), np.zeros(n), np.zeros(n)
-    c2[0] = c[0] / b[0]
-    d2[0] = d[0] / b[0]
-    for i in range(1, n):
-        m = b[i] - a[i] * c2[i - 1]
-        c2[i] = c[i] / m
-        d2[i] = (d[i] - a[i] * d2[i - 1]) / m
-    x[-1] = d2[-1]
-    for i in range(n - 2, -1, -1):
-        x[i] = d2[i] - c2[i] * x[i + 1]
-    return x
-
-
-def smoothing(x: Any, alpha: float) -> Any:
-    """Exponential smoothing."""
-    out = np.empty_like(x)
-    level = x[0]
-    for i, value in enumerate(x):
-        level = alpha * value + (1 - alpha) * level
-        out[i] = level
-    return out
-
-
-def garch(r: Any, w: float, a: float, b: float) -> Any:
-    """Variances that depend on the ones before."""
-    s2 = np.empty_like(r)
-    s2[0] = w / (1 - a - b)
-    for t in range(1, len(r)):
-        s2[t] = w + a * r[t - 1] ** 2 + b * s2[t - 1]
-    return s2
-
-
-def iir(x: Any, b: Any, a: Any) -> Any:
-    """A filter of second order, in direct form."""
-    y = np.zeros_like(x)
-    z1 = z2 = 0.0
-    for n in range(len(x)):
-        v = x[n] - a[1] * z1 - a[2] * z2
-        y[n] = b[0] * v + b[1] * z1 + b[2] * z2
-        z1, z2 = v, z1
-    return y
 
 
 def mandelbrot(xs: Any, ys: Any, limit: int) -> Any:
@@ -364,21 +232,6 @@ def sieve(n: int) -> Any:
     return prime
 
 
-def levenshtein(a: Any, b: Any) -> Any:
-    """Edits between two words."""
-    m, n = len(a), len(b)
-    d = np.zeros((m + 1, n + 1), np.int64)
-    for i in range(m + 1):
-        d[i, 0] = i
-    for j in range(n + 1):
-        d[0, j] = j
-    for i in range(1, m + 1):
-        for j in range(1, n + 1):
-            cost = 0 if a[i - 1] == b[j - 1] else 1
-            d[i, j] = min(d[i - 1, j] + 1, d[i, j - 1] + 1, d[i - 1, j - 1] + cost)
-    return d[m, n]
-
-
 def insertion_sort(x: Any) -> None:
     """Sorts in place."""
     for i in range(1, len(x)):
@@ -416,28 +269,17 @@ def _walk(n: int) -> Any:
     return _RNG.standard_normal(n)
 
 
-_LOWER = np.tril(_positive())
 #: Functions, and arguments for them.
 ALGORITHMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (floyd_warshall, (_RNG.random((_N, _N)), _N)),
-    (nussinov, (20, _RNG.integers(0, 4, 20).astype(np.int32))),
-    (crc16, (_RNG.integers(0, 256, 50).astype(np.uint8),)),
-    (lu, (_positive(),)),
     (ludcmp, (_positive(), _walk(_N))),
     (cholesky, (_positive(),)),
-    (trisolv, (_LOWER, np.zeros(_N), _walk(_N))),
-    (durbin, (np.linspace(0.9, 0.1, _N),)),
     (symm, (1.5, 1.2, _positive(), _positive(), _positive())),
     (syr2k, (1.5, 1.2, _positive(), _positive(), _positive())),
     (trmm, (1.5, _positive(), _positive())),
     (seidel, (_RNG.random((_N, _N)), 3)),
     (spmv, (np.array([0, 2, 2, 5]), np.array([0, 3, 1, 2, 3]), _walk(5), _walk(4))),
     (gauss, (_RNG.random((_N, _N)), _walk(_N))),
-    (thomas, (_walk(_N), 4 + _RNG.random(_N), _walk(_N), _walk(_N))),
-    (smoothing, (_walk(_N), 0.3)),
-    (smoothing, (_walk(_N).astype(np.float32), 0.3)),
-    (garch, (_walk(_N), 0.1, 0.1, 0.8)),
-    (iir, (_walk(_N), np.array([0.2, 0.3, 0.2]), np.array([1.0, -0.5, 0.2]))),
     (mandelbrot, (np.linspace(-2, 1, 9), np.linspace(-1, 1, 7), 30)),
     (collatz, (27,)),
     (histogram, (_RNG.random(60), 0.1, 0.9, 8)),
@@ -447,7 +289,6 @@ ALGORITHMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (search, (np.arange(40.0), 17.5)),
     (newton, (_RNG.random(_N) * 9,)),
     (sieve, (60,)),
-    (levenshtein, (_RNG.integers(0, 4, 9), _RNG.integers(0, 4, 12))),
     (insertion_sort, (_walk(20),)),
     (knapsack, (_RNG.integers(1, 9, 7), _RNG.random(7), 30)),
     (extremes, (_walk(30),)),
