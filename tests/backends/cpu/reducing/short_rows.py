@@ -1,4 +1,4 @@
-"""Functions of rows and few columns beside NumPy's, and numbers for them."""
+"""Functions that reduce along an axis beside NumPy's, and numbers for them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,80 +11,118 @@ from tests.backends.cpu.on_threads import same_parts
 Function = Callable[..., Any]
 
 
-def softmax(x: Any) -> Any:
-    """Softmax of rows, by hand."""
-    weights = np.exp(x - np.max(x, -1, keepdims=True))
-    return weights / np.sum(weights, -1, keepdims=True)
+def softmax(x: Any, axis: int = -1) -> Any:
+    """Softmax by hand."""
+    weights = np.exp(x - np.max(x, axis, keepdims=True))
+    return weights / np.sum(weights, axis, keepdims=True)
 
 
-def normalised(x: Any, gain: Any, bias: Any) -> Any:
-    """Layer norm, by hand."""
-    mean = np.mean(x, -1, keepdims=True)
-    return (x - mean) / np.sqrt(np.var(x, -1, keepdims=True) + 1e-5) * gain + bias
+def normalised(x: Any, gain: Any, bias: Any, axis: int = -1) -> Any:
+    """Layer norm by hand."""
+    mean = np.mean(x, axis, keepdims=True)
+    return (x - mean) / np.sqrt(np.var(x, axis, keepdims=True) + 1e-5) * gain + bias
 
 
-def _with_results(x: Any, y: Any) -> Any:
-    sizes = np.sum(np.abs(x * y), -1)
-    return x / sizes[:, None], sizes, np.argmax(x, -1), (x > y) & (sizes[:, None] >= 0)
+def _backward(gradient: Any, y: Any, axis: int) -> Any:
+    return (gradient - np.sum(gradient * y, axis, keepdims=True)) * (y * 0.01)
 
 
-def _of_rows(x: Any, shift: Any) -> Any:
-    return x - np.min(x, -1, keepdims=True) + shift[:, None]
+def _several(x: Any, y: Any, axis: int) -> Any:
+    low = np.min(x, axis, keepdims=True)
+    sizes = np.sqrt(np.sum(x * x, axis)) * np.sqrt(np.sum(y * y, axis))
+    return (
+        x * y - low, low.squeeze(axis), np.max(x, axis), np.var(x, axis),
+        np.sum(x * y, axis) / sizes, np.prod(np.minimum(np.abs(y) + 0.5, 1.0), axis),
+    )  # fmt: skip
 
 
-def drawn(
-    generator: np.random.Generator, *shape: int, dtype: str = "float32", bad: bool = False
-) -> np.ndarray:
-    """Numbers around zero; a few of `bad` ones are special, in rows far apart."""
-    values = generator.normal(size=shape) * 20
-    if bad:
-        values.flat[5::10_001] = np.nan
-        values.flat[7::15_013] = np.inf
-        values.flat[11::15_013] = -np.inf
-        values.flat[::97] = -0.0
-        values.flat[13::20_011] = 1e-310
-    return values.astype(dtype)
+def _spread(x: Any, axis: int) -> Any:
+    return np.mean(x, axis), np.var(x, axis, ddof=1), np.ptp(x, axis), np.sum(np.abs(x), axis)
 
 
-def numbers(rows: int, length: int, dtype: str = "float32", *, bad: bool = True) -> np.ndarray:
+def _log_softmax(x: Any, axis: int) -> Any:
+    shifted = x - np.max(x, axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
+
+
+def _truths(x: Any, y: Any, axis: int) -> Any:
+    sizes = np.sum(np.abs(x * y), axis, keepdims=True)
+    return (x > y) & (sizes >= 0), (x > 4).any(axis), (x == x).all(axis)
+
+
+def _integers(x: Any, axis: int) -> Any:
+    return np.sum(x, axis), np.prod(x, axis), np.max(x, axis), x - np.min(x, axis, keepdims=True)
+
+
+def _by_row(x: Any, scale: Any, axis: int) -> Any:
+    scaled = np.where(scale > 0, x * scale, -x)
+    return scaled / np.sum(np.abs(scaled), axis, keepdims=True) + scale, np.sum(scaled, axis)
+
+
+def _by_a_number(x: Any, number: float, axis: int) -> Any:
+    rest = x / (number * 2)
+    return rest - np.sum(rest, axis, keepdims=True)
+
+
+FLOATS = ("float32", "float64")
+FUNCTIONS: dict[str, tuple[Function, str, tuple[str, ...]]] = {
+    "softmax": (softmax, "x", FLOATS),
+    "normalised": (normalised, "xgg", FLOATS),
+    "backward": (_backward, "xx", FLOATS),
+    "several": (_several, "xx", FLOATS),
+    "spread": (_spread, "x", FLOATS),
+    "log softmax": (_log_softmax, "x", FLOATS),
+    "sum": (lambda x, axis: np.sum(x, axis), "x", FLOATS),
+    "places": (lambda x, axis: (np.argmax(x, axis), np.argmin(x, axis)), "x", (*FLOATS, "int16")),
+    "truths": (_truths, "xx", FLOATS),
+    "by row": (_by_row, "xs", FLOATS),
+    "by a number": (_by_a_number, "xc", FLOATS),
+    "integers": (_integers, "x", ("int8", "uint8", "int16", "uint32", "int64")),
+    "halves": (lambda x, axis: x - np.max(x, axis, keepdims=True), "x", ("float16",)),
+    "mixed": (lambda x, g, axis: np.sum(x * g, axis), "xd", ("float32",)),
+}
+"""Each with what it takes (matrices; one number for each place along the last axis, of its dtype or
+doubles; one for each result; a number) and the dtypes that it is tried on."""
+
+
+def numbers(
+    *shape: int, dtype: str = "float32", bad: bool = True, seed: int = 0
+) -> np.ndarray[Any, Any]:
     """Numbers around zero, some of which are special."""
-    values = np.random.default_rng(rows + length).normal(size=(rows, length)) * 9
-    if bad and dtype.startswith("float"):
+    values = np.random.default_rng([*shape, seed]).normal(size=shape) * 9
+    if bad and dtype in FLOATS:
         values.flat[5::1001], values.flat[7::1511], values.flat[::97] = np.nan, np.inf, -0.0
-    return values.astype(dtype)
+        values.flat[11::15_013], values.flat[13::20_011] = -np.inf, 1e-310
+    return (np.abs(values) if dtype.startswith("u") else values).astype(dtype)
 
 
-def cases(rows: int, length: int) -> dict[str, tuple[Function, tuple[np.ndarray, ...]]]:
-    """Functions and arguments for rows of a length."""
-    x, gain, shift = numbers(rows, length), numbers(1, length)[0], numbers(rows, 1)[:, 0]
-    wide = numbers(rows, 2 * length + 3)
-    return {
-        "softmax": (softmax, (x,)),
-        "doubles": (softmax, (x.astype("float64"),)),
-        "halves": (softmax, (numbers(rows, length, "float16", bad=False),)),
-        "gain and bias": (normalised, (x, gain, gain[::-1])),
-        "results beside": (_with_results, (x, numbers(rows, length + 1)[:, 1:])),
-        "one for a row": (_of_rows, (x, shift)),
-        "integers": (
-            lambda x: x - np.max(x, -1, keepdims=True), (numbers(rows, length, "int16"),),
-        ),
-        "bytes": (
-            lambda x: x ^ np.max(x, -1)[:, None],
-            (np.abs(numbers(rows, length, bad=False)).astype("uint8"),),
-        ),
-        "gaps between rows": (softmax, (wide[:, 3 : 3 + length],)),
-        "rows backwards": (softmax, (x[::-1],)),
-    }  # fmt: skip
+def arguments(
+    name: str, shape: tuple[int, ...], axis: int, dtype: str, *, bad: bool = True
+) -> tuple[Any, ...]:
+    """What a function of the table takes for matrices of a shape."""
+    found: list[Any] = []
+    for seed, what in enumerate(FUNCTIONS[name][1]):
+        if what == "x":
+            found.append(numbers(*shape, dtype=dtype, bad=bad, seed=seed))
+        elif what == "c":
+            found.append(1.5)
+        elif what == "s":
+            each = tuple(1 if k == axis % len(shape) else n for k, n in enumerate(shape))
+            found.append(numbers(*each, dtype=dtype, bad=False))
+        else:
+            kind = "float64" if what == "d" else dtype
+            found.append(numbers(shape[-1], dtype=kind, bad=False, seed=seed))
+    return tuple(found)
 
 
 def check(
-    plain: Function, arguments: tuple[Any, ...], rtol: float = 2e-4, atol: float = 2e-4
+    plain: Function, given: tuple[Any, ...], rtol: float = 2e-4, atol: float = 2e-4
 ) -> None:
     """Compare with NumPy's function of doubles; the same bits on one thread and on three."""
-    parts = same_parts(fuser.fuse(plain, fallback="error"), *arguments)
-    wide = [np.float64(a) if np.result_type(a).kind == "f" else a for a in arguments]
+    parts = same_parts(fuser.fuse(plain, fallback="error"), *given)
+    wide = [np.float64(a) if np.result_type(a).kind == "f" else a for a in given]
     with np.errstate(all="ignore"):
-        expected, types = plain(*wide), plain(*arguments)
+        expected, types = plain(*wide), plain(*given)
     if not isinstance(expected, tuple):
         expected, types = (expected,), (types,)
     for mine, numpys, like in zip(parts, expected, types, strict=True):
