@@ -23,17 +23,17 @@ from fuser.tracing.trace_state import Tracing
 
 #: What NumPy's own code does on stand-ins as on arrays.
 FUNCTIONS = (
-    np.allclose, np.angle, np.append, np.apply_over_axes, np.array_equal, np.astype, np.atleast_1d,
-    np.atleast_2d, np.atleast_3d, np.column_stack, np.copy, np.diff, np.dsplit, np.dstack,
-    np.expand_dims, np.fix, np.flip, np.fliplr, np.flipud, np.gradient, np.hsplit,
-    np.hstack, np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf, np.isreal,
+    np.allclose, np.angle, np.append, np.apply_over_axes, np.array_equal, np.astype,
+    np.atleast_1d, np.atleast_2d, np.atleast_3d, np.column_stack, np.copy, np.dsplit, np.dstack,
+    np.expand_dims, np.fix, np.flip, np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack,
+    np.isclose, np.iscomplex, np.iscomplexobj, np.isneginf, np.isposinf, np.isreal,
     np.isrealobj, np.linalg.cross, np.linalg.diagonal, np.linalg.matrix_norm,
     np.linalg.matrix_transpose, np.linalg.outer, np.linalg.tensordot, np.linalg.trace,
-    np.linalg.vector_norm, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nanprod, np.nansum,
-    np.ndim, np.outer, np.polyval, np.ptp, np.ravel, np.real,
-    np.real_if_close, np.reshape, np.roll, np.rollaxis, np.rot90, np.select, np.shape, np.sinc,
-    np.size, np.split, np.squeeze, np.swapaxes, np.tile, np.transpose, np.trapezoid, np.unstack,
-    np.unwrap, np.vsplit, np.vstack,
+    np.linalg.vector_norm, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nanprod,
+    np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.ravel, np.real, np.real_if_close,
+    np.reshape, np.rollaxis, np.rot90, np.select, np.shape, np.sinc, np.size, np.split,
+    np.squeeze, np.swapaxes, np.transpose, np.trapezoid, np.unstack, np.unwrap, np.vsplit,
+    np.vstack,
 )  # fmt: skip
 _MAKERS = {id(getattr(np, name)): maker for name, maker in makers.MAKERS.items()}
 

@@ -5,6 +5,7 @@ So are those that call another one for each row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
-#: np.repeat writes each copy by a loop nest of its own, up to this many.
+#: np.tile and np.repeat write each copy by a loop nest of its own, up to this many.
 COPIES_LIMIT = 16
 
 
@@ -136,6 +137,26 @@ def _any_of(masks: Sequence[Any]) -> Any:
 
 
 # -- larger and repeated arrays -------------------------------------------------------------
+
+
+@handles(np.tile)
+def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.tile: the whole array, again along each axis."""
+    x = _array(tracing, A)
+    counts = [int(count) for count in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    rank = max(x.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    x = x[(None,) * (rank - x.ndim)] if rank > x.ndim else x
+    if min(counts, default=1) < 1:
+        raise Unsupported("unsupported-argument", "np.tile", "a number of repetitions below 1")
+    if all(count == 1 for count in counts):
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+    if math.prod(counts) > COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.tile", f"over {COPIES_LIMIT} repetitions")
+    for place, count in enumerate(counts):
+        if count > 1:
+            x = np.concatenate([x] * count, axis=place)  # type: ignore[assignment]
+    return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
 
 
 @handles(np.repeat)

@@ -13,8 +13,9 @@ from fuser.ir import infer
 from fuser.ir.attributes import Axis
 from fuser.ir.function_table import handles
 from fuser.ir.graph import Node
-from fuser.ir.views import Reshape
-from fuser.numpy_functions.array_functions import _array, _refuse, result_type
+from fuser.ir.views import Broadcast, Reshape
+from fuser.numpy_functions.array_functions import _array, _refuse, _sequence, result_type
+from fuser.tracing import boxes
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
@@ -108,6 +109,93 @@ def _stack(tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, **opti
     return _concatenate(tracing, expanded, places[0], out, **options)
 
 
+@handles(np.roll)
+def _roll(tracing: Tracing, a: Any, shift: Any, axis: Any = None) -> Any:
+    """np.roll by a fixed number of places."""
+    x = _array(tracing, a)
+    if axis is None:
+        if x.ndim == 1:
+            return _roll_axis(tracing, x, shift, 0)
+        rolled = _roll_axis(tracing, x.reshape(-1), shift, 0)
+        return tracing.wrap(rolled.reshape(x.shape).node)
+    pairs = [(by, normal_axis(place, x.ndim)) for by, place in _pairs(shift, axis)]
+    for by, place in pairs:
+        x = _roll_axis(tracing, x, by, place)
+    return x
+
+
+def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
+    """Shifts and axes, one of which may stand for several."""
+    if isinstance(shift, (np.ndarray, TracedArray)):
+        raise Unsupported("unsupported-argument", "np.roll", "a shift that is an array")
+    shifts, axes = list(_sequence(shift)), list(_sequence(axis))
+    count = max(len(shifts), len(axes))
+    if len(shifts) not in (1, count) or len(axes) not in (1, count):
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    shifts = shifts if len(shifts) == count else shifts * count
+    return list(zip(shifts, axes if len(axes) == count else axes * count, strict=True))
+
+
 def ordered_like(tracing: Tracing, x: TracedArray, order: str, *like: int) -> TracedArray:
     """The same array in another one's memory order: see `Cast`."""
     return x if x.ndim < 2 else tracing.wrap(tracing.own(x.node, x.dtype, order, *like))
+
+
+def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
+    """Roll along one axis: the last elements, then the others."""
+    if isinstance(shift, (np.ndarray, TracedArray)):
+        raise Unsupported("unsupported-argument", "np.roll", "a shift that is an array")
+    by, length = int(shift), x.dims[place]
+    size = tracing.size(length)
+    if by and 2 * abs(by) <= size:  # then the ends of two such rolls do not overlap
+        tracing.hold_at_least(length, 2 * abs(by))
+    elif by and abs(by) <= size:
+        if not isinstance(tracing.resolve(length), int):
+            tracing.guard_value(f"({length}) >= {abs(by)}", True)
+    elif by:  # which elements are last depends on the length itself
+        if not isinstance(tracing.resolve(length), int):
+            tracing.guard_value(str(length), size)
+        by = by % size if size else 0
+    if not by:
+        made: TracedArray = tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+        return made
+    lead = (slice(None),) * place
+    halves = [x[(*lead, slice(-by, None))], x[(*lead, slice(None, -by))]]
+    joined: TracedArray = _concatenate(tracing, halves, place)
+    return ordered_like(tracing, joined, "K", 0, 0, 0)
+
+
+@handles(np.diff)
+def _diff(
+    tracing: Tracing, a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue,
+    append: Any = np._NoValue,
+) -> Any:  # fmt: skip
+    """np.diff."""
+    if int(n) < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    if not n:
+        return a
+    x = _array(tracing, a)
+    place = normal_axis(axis, x.ndim)
+    parts = [x]
+    for position, given in ((0, prepend), (2, append)):
+        if given is not np._NoValue:
+            parts.insert(position, _beside(tracing, x, given, place))
+    if len(parts) > 1:
+        x = _concatenate(tracing, parts, place)
+        boxes.long_parts(tracing, x.node, int(n))
+    lead = (slice(None),) * place
+    step: Any = np.not_equal if x.dtype.kind == "b" else np.subtract
+    for _ in range(int(n)):
+        x = step(x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))])
+    return x
+
+
+def _beside(tracing: Tracing, x: TracedArray, given: Any, place: int) -> TracedArray:
+    """What np.diff joins to an array: an array, or one value all along the other axes."""
+    value = _array(tracing, given if isinstance(given, TracedArray) else np.asarray(given)[()])
+    if value.dims:
+        return value
+    shape = (*x.dims[:place], 1, *x.dims[place + 1 :])
+    made: TracedArray = tracing.wrap(tracing.node("broadcast_to", [value.node], Broadcast(shape)))
+    return made

@@ -173,12 +173,16 @@ def note_parts(tracing: Tracing, joined: Node, parts: Sequence[slice | int | Non
     """
     axis = joined.payload.axis
     entries = [part for part in parts if part is not None]
-    if axis >= len(entries):
-        return
-    bound = reach_of(entries[axis])
+    if axis < len(entries):
+        long_parts(tracing, joined, reach_of(entries[axis]))
+
+
+def long_parts(tracing: Tracing, joined: Node, bound: int) -> None:
+    """Note that joined arrays, those which are, are at least so long."""
     for part in joined.args:
-        if tracing.size(part.shape[axis]) >= bound:
-            tracing.hold_at_least(part.shape[axis], bound)
+        length = part.shape[joined.payload.axis]
+        if tracing.size(length) >= bound:
+            tracing.hold_at_least(length, bound)
 
 
 def _ordered(tracing: Tracing, low: Dim, high: Dim) -> bool:
