@@ -36,6 +36,7 @@ from fuser.base.errors import Unsupported
 from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
+from fuser.capture.codes import codes_in
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot, spend_on
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import is_generator, shared_generators
@@ -133,7 +134,7 @@ class NameGuard:
     @property
     def asks(self) -> bool:
         """Whether looking runs code of the user's."""
-        return type(self.scope) is Remembered
+        return type(self.scope) is Asked and self.scope.runs
 
     def look_up(self) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """What gives the object that has to be `expected`; None where that takes more."""
@@ -182,42 +183,35 @@ class Keys:
         return list(self.space) if self.some is None else self.some.intersection(self.space)
 
 
-class _Registered:
-    """The number of the latest class that was registered with an abstract one."""
+class Asked:
+    """What a function of no arguments gives, which is asked at each call.
+
+    Attributes:
+        runs: whether it runs code of the user's.
+    """
+
+    def __init__(self, look: Callable[[], Any], runs: bool = False) -> None:
+        """Ask `look`."""
+        self._look, self.runs = look, runs
 
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
-        return abc.get_cache_token()
+        return self._look()
 
 
-class Remembered:
-    """A function that keeps its results (`functools.lru_cache`), which is asked at each call."""
-
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Look at what `function` gives for some arguments."""
-        self.asked = functools.partial(function, *args, **kwargs)
-
-    def get(self, name: str, default: Any) -> Any:
-        """As a namespace's."""
-        try:
-            return self.asked()
-        except Exception:  # noqa: BLE001 - a trace that asks again meets it where the function does
-            return default
+def remembered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function gives that keeps its results (`functools.lru_cache`); ABSENT if it raises."""
+    try:
+        return function(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - a trace that asks again meets it where the function does
+        return ABSENT
 
 
-class Threshold:
-    """A logger: from which level on it does anything."""
-
-    def __init__(self, logger: Any) -> None:
-        """Look at `logger`."""
-        self.logger = logger
-
-    def get(self, name: str, default: Any) -> int:
-        """As a namespace's."""
-        logger = self.logger
-        if logger.disabled:
-            return sys.maxsize
-        return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
+def _threshold(logger: Any) -> int:
+    """From which level on a logger does anything."""
+    if logger.disabled:
+        return sys.maxsize
+    return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
 
 
 def is_put_in(value: Any) -> bool:
@@ -501,8 +495,8 @@ class _Collector:
             self._add(NameGuard(scope, name, value, True, holder))
         elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
             self._add(NameGuard(scope, name, value, False, holder))
-            known = Threshold(value)
-            self._add(NameGuard(known, name, known.get("", None), True))
+            look = functools.partial(_threshold, value)
+            self._add(NameGuard(Asked(look), name, look(), True))
         elif type(value) in CONTAINERS or is_other(value):
             spend_on(value)
             self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
@@ -729,17 +723,17 @@ class _Collector:
                     keys = Keys(told(each, "__dict__"), _BY_DEFAULT)
                     found = keys.get("", None)
                     self._add(NameGuard(keys, "special methods", found, True, each))
-                if type(each) is abc.ABCMeta:
-                    self._same(_Registered(), "token", abc.get_cache_token())
+                if type(each) is abc.ABCMeta and (0, "registered") not in self._guarded:
+                    self._guarded.add((0, "registered"))  # the latest class with an abstract one
+                    look = abc.get_cache_token
+                    self._add(NameGuard(Asked(look), "registered", look(), True))
 
     def _same(self, thing: Any, name: str, value: Any, kept: Any = None) -> None:
         """Guard an attribute by identity, or a number, without looking further; `kept` lives on."""
-        owner = _Registered if type(thing) is _Registered else thing
-        if (id(owner), name) not in self._guarded:
-            self._guarded.add((id(owner), name))
-            scope = thing if type(thing) is _Registered else Kinds(thing, kept)
+        if (id(thing), name) not in self._guarded:
+            self._guarded.add((id(thing), name))
             holder = thing if name == "__bases__" else None
-            self._add(NameGuard(scope, name, value, type(value) is int, holder))
+            self._add(NameGuard(Kinds(thing, kept), name, value, type(value) is int, holder))
 
     def _within(self, thing: Any) -> None:
         """Guard the attributes of an object of a known package: arrays, and what it calls."""
@@ -791,27 +785,21 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _stored(code: CodeType) -> set[str]:
     """Global names that a code object and the ones nested in it bind."""
-    found: set[str] = set()
-    if _STORE_GLOBAL in code.co_code[::2]:
-        found |= {i.argval for i in dis.get_instructions(code) if i.opcode == _STORE_GLOBAL}
-    for constant in code.co_consts:
-        if is_a(constant, CodeType):
-            found |= _stored(constant)
-    return found
+    parts = [part for part in codes_in(code) if _STORE_GLOBAL in part.co_code[::2]]
+    return {step.argval for part in parts for step in dis.get_instructions(part)
+            if step.opcode == _STORE_GLOBAL}  # fmt: skip
 
 
 def _global_names(code: CodeType) -> set[str]:
     """Names of globals alone: `x.copy()` reads no global that is called `copy`."""
     found: set[str] = set()
-    text, above = code.co_code, 0
-    for place in range(0, len(text), 2):
-        operation, argument = text[place], text[place + 1] | above
-        above = argument << 8 if operation == dis.EXTENDED_ARG else 0
-        if (shift := _GLOBAL_NAMES.get(operation)) is not None:
-            found.add(code.co_names[argument >> shift])
-    for constant in code.co_consts:
-        if is_a(constant, CodeType):
-            found |= _global_names(constant)
+    for part in codes_in(code):
+        text, above = part.co_code, 0
+        for place in range(0, len(text), 2):
+            operation, argument = text[place], text[place + 1] | above
+            above = argument << 8 if operation == dis.EXTENDED_ARG else 0
+            if (shift := _GLOBAL_NAMES.get(operation)) is not None:
+                found.add(part.co_names[argument >> shift])
     return found
 
 
@@ -819,28 +807,25 @@ def _global_names(code: CodeType) -> set[str]:
 def imported_by(code: CodeType) -> tuple[str, ...]:
     """Names of the modules that a code object, and the ones nested in it, import or ask for."""
     found: dict[str, None] = {}
-    if _IMPORT_NAME in code.co_code[::2] or "__import__" in code.co_names:
-        for step in dis.get_instructions(code):
+    for part in codes_in(code):
+        asks = "__import__" in part.co_names
+        for step in dis.get_instructions(part) if asks or _IMPORT_NAME in part.co_code[::2] else ():
             if step.opname == "IMPORT_NAME":
                 parts = step.argval.split(".")
                 found.update((".".join(parts[: n + 1]), None) for n in range(len(parts)))
-            elif "__import__" in code.co_names and type(step.argval) is str:
+            elif asks and type(step.argval) is str:
                 found.update(dict.fromkeys({step.argval} & sys.modules.keys()))
-    for constant in code.co_consts:
-        if is_a(constant, CodeType):
-            found.update(dict.fromkeys(imported_by(constant)))
     return tuple(found)
 
 
 def names_of(code: CodeType) -> set[str]:
     """Names that a code object and the ones nested in it look up."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if is_a(constant, str) and constant.isidentifier():
-            found.add(constant)  # getattr(thing, "name")
-        if is_a(constant, CodeType):
-            found |= names_of(constant)
-    return found
+    return {name for part in codes_in(code) for name in (*part.co_names, *_texts_in(part))}
+
+
+def _texts_in(code: CodeType) -> Iterator[str]:
+    """Yield texts in code that may be names: `getattr(thing, "name")`."""
+    return (each for each in code.co_consts if is_a(each, str) and each.isidentifier())
 
 
 @memo(1024)
@@ -849,49 +834,45 @@ def _doubted(code: CodeType) -> frozenset[str]:
 
     `hasattr(thing, "name")`, `vars(thing).get("name")`, and attributes inside of `try`.
     """
-    found = {each for each in code.co_consts if is_a(each, str) and each.isidentifier()}
-    if not _CATCHING.isdisjoint(code.co_names):
-        found.update(code.co_names)
-    inner = (_doubted(each) for each in code.co_consts if is_a(each, CodeType))
-    return frozenset(found.union(*inner))
+    found: set[str] = set()
+    for part in codes_in(code):
+        found.update(_texts_in(part))
+        if not _CATCHING.isdisjoint(part.co_names):
+            found.update(part.co_names)
+    return frozenset(found)
+
+
+def _own_codes(function: Callable[..., Any]) -> list[CodeType]:
+    """The code of a function or a method, and that inside it; nothing of other callables."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return [] if code is None else codes_in(code)
 
 
 def names_in(function: Callable[..., Any]) -> set[str]:
     """Names that a function's own code looks up."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return set() if code is None else names_of(code)
+    return {name for code in _own_codes(function) for name in names_of(code)}
 
 
 def stored_attributes(function: Callable[..., Any]) -> set[str]:
     """Names of attributes that a function's own code assigns."""
-    found: set[str] = set()
-    waiting = [getattr(getattr(function, "__func__", function), "__code__", None)]
-    while waiting:
-        code = waiting.pop()
-        if code is not None:
-            steps = dis.get_instructions(code)
-            found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
-            waiting += [part for part in code.co_consts if is_a(part, CodeType)]
-    return found
+    return {step.argval for code in _own_codes(function) for step in dis.get_instructions(code)
+            if step.opname == "STORE_ATTR"}  # fmt: skip
 
 
 @memo(1024)
 def _looks_at(code: CodeType, name: str) -> bool:
     """Whether code, or code inside it, does more with a name than to call what it stands for."""
-    steps = list(dis.get_instructions(code)) if name in _every_name(code) else []
-    for place, step in enumerate(steps):
-        if step.argval != name or not step.opname.startswith(("LOAD_", "STORE_")):
-            continue
-        around = {steps[place - 1].opname, steps[min(place + 1, len(steps) - 1)].opname}
-        calls = step.opname == "LOAD_METHOD" or "PUSH_NULL" in around or "NULL" in step.argrepr
-        if not calls:
-            return True
-    return any(_looks_at(part, name) for part in code.co_consts if is_a(part, CodeType))
-
-
-def _every_name(code: CodeType) -> set[str]:
-    """Names of all kinds in a code object."""
-    return {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    for part in codes_in(code):
+        every = {*part.co_names, *part.co_varnames, *part.co_freevars, *part.co_cellvars}
+        steps = list(dis.get_instructions(part)) if name in every else []
+        for place, step in enumerate(steps):
+            if step.argval != name or not step.opname.startswith(("LOAD_", "STORE_")):
+                continue
+            around = {steps[place - 1].opname, steps[min(place + 1, len(steps) - 1)].opname}
+            calls = step.opname == "LOAD_METHOD" or "PUSH_NULL" in around or "NULL" in step.argrepr
+            if not calls:
+                return True
+    return False
 
 
 @memo(1024)
@@ -900,8 +881,10 @@ def _compares(code: CodeType) -> bool:
 
     A constant is on top of the stack when it is loaded last, or before one other load.
     """
-    if _COMPARE_OP in code.co_code[::2] or _CONTAINS_OP in code.co_code[::2]:
-        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for part in codes_in(code):
+        if {_COMPARE_OP, _CONTAINS_OP}.isdisjoint(part.co_code[::2]):
+            continue
+        steps = [step for step in dis.get_instructions(part) if step.opname != "EXTENDED_ARG"]
         for place, step in enumerate(steps):
             if step.opcode == _CONTAINS_OP:
                 return True
@@ -910,15 +893,16 @@ def _compares(code: CodeType) -> bool:
                 alone = last.startswith("LOAD_") and last not in ("LOAD_ATTR", "LOAD_METHOD")
                 if last != "LOAD_CONST" and not (alone and before == "LOAD_CONST"):
                     return True
-    return any(_compares(part) for part in code.co_consts if is_a(part, CodeType))
+    return False
 
 
 @memo(1024)
 def _spells(code: CodeType) -> bool:
     """Whether code, or code inside it, asks objects for their texts."""
-    if not _TEXTS.isdisjoint(code.co_names) or not _FORMATTING.isdisjoint(code.co_code[::2]):
-        return True
-    return any(_spells(part) for part in code.co_consts if is_a(part, CodeType))
+    return any(
+        not (_TEXTS.isdisjoint(part.co_names) and _FORMATTING.isdisjoint(part.co_code[::2]))
+        for part in codes_in(code)
+    )
 
 
 def _operator(member: Any, name: str) -> bool:

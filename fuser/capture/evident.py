@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 import opcode
 from collections.abc import Collection, Iterable
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from fuser.base.protocols import is_a
-from fuser.capture.codes import has_loops, has_short_loops
+from fuser.capture.codes import codes_in, has_loops, has_short_loops
 from fuser.capture.loop_values import is_value
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
@@ -69,14 +69,11 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
             return False
         reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
         names: set[str] = set()
-        codes = [current.__code__]
-        while codes:
-            code = codes.pop()
+        for code in codes_in(current.__code__):
             done = {*code.co_code[::2]}
             if done & _STORING or (code.co_freevars and done & _STORING_AROUND):
                 return False
             names.update(code.co_names)
-            codes += [part for part in code.co_consts if type(part) is CodeType]
         space = getattr(current.__globals__, "original", current.__globals__)
         for name in names:
             if name in space:
@@ -104,8 +101,7 @@ def is_straight(function: Any) -> bool:
     code, space = function.__code__, function.__globals__
     reached = [space[name] for name in code.co_names if name in space]
     reached += [cell.cell_contents for cell in function.__closure__ or ()]
-    inner = any(type(part) is CodeType for part in code.co_consts)
-    if inner or any(type(each) is FunctionType for each in reached):
+    if len(codes_in(code)) > 1 or any(type(each) is FunctionType for each in reached):
         return False
     return not has_loops(code) or has_short_loops(function)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
-from fuser.capture.captures import NameGuard, Slots, arrays_of, has_elements
+from fuser.capture.captures import Asked, NameGuard, Slots, arrays_of, has_elements
 from fuser.capture.contents import snapshot
 from fuser.capture.effects import form_of
 from fuser.tracing.trace_result import Trace
@@ -21,16 +21,10 @@ from fuser.tracing.trace_result import Trace
 LARGEST = 1 << 16
 
 
-class Held:
-    """What an array holds."""
-
-    def __init__(self, array: Any) -> None:
-        """Look at `array`."""
-        self.array, self._form, self._values = array, form_of(array), array.tobytes()
-
-    def get(self, name: str, default: Any) -> bool:
-        """As a namespace's: whether it holds the same still."""
-        return form_of(self.array) == self._form and bool(self.array.tobytes() == self._values)
+def _held(array: Any) -> Asked:
+    """Whether an array holds still what it holds now."""
+    form, values = form_of(array), array.tobytes()
+    return Asked(lambda: form_of(array) == form and bool(array.tobytes() == values))
 
 
 def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGuard]:
@@ -57,7 +51,7 @@ def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGu
             if array.nbytes > LARGEST:
                 shown = f"{guard.name}, an array of {array.nbytes} bytes that is no argument"
                 raise Unsupported("array-conversion", function, shown, "")
-            found[id(array)] = NameGuard(Held(array), guard.name, True, False)
+            found[id(array)] = NameGuard(_held(array), guard.name, True, False)
     return list(found.values())
 
 

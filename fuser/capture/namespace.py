@@ -13,9 +13,10 @@ import builtins
 import dis
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from types import (
     CellType,
     CodeType,
@@ -38,14 +39,15 @@ from fuser.base.trees import changeable
 from fuser.capture import codes, evident
 from fuser.capture.captures import (
     ABSENT,
+    Asked,
     NameGuard,
-    Remembered,
     Slots,
     arrays_of,
     has_elements,
     is_fused,
     is_put_in,
     names_of,
+    remembered,
 )
 from fuser.capture.contents import snapshot
 from fuser.capture.evident import is_evident
@@ -309,7 +311,8 @@ class Substitution:
         name, array = str(function.__name__), has_elements(found)
         known = found if array else snapshot(found, name)
         by_value = not array and type(known) is not FunctionType
-        self.remembered.append(NameGuard(Remembered(function, args, kwargs), name, known, by_value))
+        asked = Asked(partial(remembered, function, args, kwargs), runs=True)
+        self.remembered.append(NameGuard(asked, name, known, by_value))
         if not array and any(True for _ in arrays_of(known)):
             raise Unsupported("impure", name, f"it remembers arrays in a {type(found).__name__}")
         if not array and root(module_of(type(found))) not in STABLE:
@@ -392,41 +395,38 @@ def _substitutable(function: FunctionType) -> bool:
 @memo(1024)
 def _writes_globals(code: CodeType) -> bool:
     """Whether a function, or one inside it, assigns to global names or to its closure's."""
-    free = set(code.co_freevars)
-    stores = not _STORES.isdisjoint(code.co_code[::2])
-    for step in dis.get_instructions(code) if stores else ():
-        if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in free):
-            return True
-    return any(_writes_globals(part) for part in code.co_consts if isinstance(part, CodeType))
+    return any(
+        step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in part.co_freevars)
+        for part in codes.codes_in(code) if not _STORES.isdisjoint(part.co_code[::2])
+        for step in dis.get_instructions(part)
+    )  # fmt: skip
 
 
 @memo(1024)
 def _reduces(code: CodeType) -> bool:
     """Whether a function, or one inside it, speaks of `reduce`, as in `np.maximum.reduce`."""
-    inside = (part for part in code.co_consts if isinstance(part, CodeType))
-    return "reduce" in code.co_names or any(map(_reduces, inside))
+    return any("reduce" in part.co_names for part in codes.codes_in(code))
+
+
+def _right_of_is(code: CodeType) -> Iterator[dis.Instruction]:
+    """Yield the instructions before each `is` in a function, and in those inside it."""
+    for part in codes.codes_in(code):
+        steps = list(dis.get_instructions(part)) if _IS_OP in part.co_code[::2] else []
+        for before, step in pairwise(steps):
+            if step.opname == "IS_OP":
+                yield before
 
 
 @memo(1024)
 def _compares_identity(code: CodeType) -> bool:
     """Whether a function may ask for the identity of anything but None, True and False."""
-    before: Any = None
-    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
-        if step.opname == "IS_OP" and not _is_constant(before):
-            return True
-        before = step
-    return any(_compares_identity(part) for part in code.co_consts if isinstance(part, CodeType))
+    return not all(map(_is_constant, _right_of_is(code)))
 
 
 @memo(1024)
 def compares_truth(code: CodeType) -> bool:
     """Whether a function asks whether something is True itself, or False itself."""
-    before: Any = None
-    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
-        if step.opname == "IS_OP" and _is_constant(before, (True, False)):
-            return True
-        before = step
-    return any(compares_truth(part) for part in code.co_consts if isinstance(part, CodeType))
+    return any(_is_constant(step, (True, False)) for step in _right_of_is(code))
 
 
 def decides_by_truth(function: Any) -> bool:
