@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -332,7 +331,6 @@ def _written(
         few = f"{int(not leaving.least)} <= len(whole) < {interchange.least}"
         lines.append(f"if {few}: raise Failed('too few iterations')")
         lines += [f"done, ordered = 0, {ordered}", "while done < len(whole):"]
-    begun = lines[-1]
     twins = {twin: (name, box, repeated) for phase in phases for name, twin, repeated in phase.twins
              for into, _, box in phase.writes if into == twin and box}  # fmt: skip
     shapes = {parameter.name: parameter.shape for parameter in region.graph.parameters}
@@ -417,9 +415,6 @@ def _written(
         lines.append("    if not goes_on: break")
     if leaving.result >= 0:
         lines.append(f"    if not {state[leaving.result]}: break")
-    if not (leaving.is_early or interchange):
-        place = lines.index(begun)
-        lines[place:] = _tested_at_ends(lines[place:], index, told, {*arrays, *numbers, *spoken})
     if cut:
         ran = "trips" if leaving.is_early else "len(whole)"
         lines.append(f"count({ran})")
@@ -428,64 +423,6 @@ def _written(
     lines.append(f"return ended(region, [{found}], trips)" if leaving.is_early
                  else f"return [{found}]")  # fmt: skip
     return define("loop", ["entry", *kernels], lines, writer.objects)
-
-
-def _tested_at_ends(
-    lines: Sequence[str], index: str, told: Collection[str], outside: Collection[str]
-) -> list[str]:
-    """A loop that goes to its end, with tests before it instead of in each of its iterations.
-
-    A test that compares sums of the index, and of what is the same in all iterations, holds in
-    some iteration only if it holds in the first one or in the last one.
-
-    Args:
-        lines: of the loop.
-        index: its variable.
-        told: lengths that each iteration begins with.
-        outside: names that are there before it.
-    """
-    head, *body = lines
-    tree = ast.parse("\n".join(line.removeprefix("    ") for line in body))
-    stored = {node.id for node in ast.walk(tree)
-              if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}  # fmt: skip
-    changing, same = {index}, {*outside} - stored - {index}
-    early: list[str] = []
-    kept: list[str] = []
-    for node in tree.body:
-        spelled = body[node.lineno - 1 : node.end_lineno]
-        match node:
-            case ast.If(test=ast.Compare(left, [ast.Lt() | ast.Gt() | ast.NotEq()], [right]),
-                        body=[ast.Raise()]):  # fmt: skip
-                if _is_sum(left, changing, same) and _is_sum(right, changing, same):
-                    early += spelled
-                    continue
-            case ast.Assign([ast.Name(name)], value) if (
-                name in told and _is_sum(value, changing, same)
-            ):
-                changing.add(name)
-                early += spelled
-        kept += spelled
-    if len(early) == len(changing) - 1:  # no test is among them
-        return [*lines]
-    return [f"for {index} in (*whole[:1], *whole[-1:]):", *early, head, *(kept or ["    pass"])]
-
-
-def _is_sum(node: ast.expr, changing: Collection[str], same: Collection[str]) -> bool:
-    """Whether an expression adds and subtracts names of either kind, and whole numbers."""
-    match node:
-        case ast.Name(name):
-            return name in changing or name in same
-        case ast.Constant(value):
-            return type(value) is int
-        case ast.UnaryOp(ast.USub(), operand):
-            return _is_sum(operand, changing, same)
-        case ast.BinOp(left, ast.Add() | ast.Sub(), right):
-            return _is_sum(left, changing, same) and _is_sum(right, changing, same)
-        case ast.BinOp(ast.Constant(int()), ast.Mult(), factor):
-            return _is_sum(factor, changing, same)
-        case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(int())):
-            return name in same
-    return False
 
 
 def _ends(interchange: Interchange) -> Iterator[str]:

@@ -93,7 +93,6 @@ class _Path:
         line.arguments(self.names, self.scalars, self.told)
         for name in sorted(integers_of(self.program)) if not self.told else ():
             line.same(name, self.call.numbers[name])
-        line.written_again(self.steps.rooms.values())
         return line
 
     def check(self, line: StraightLine) -> None:

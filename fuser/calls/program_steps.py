@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,6 @@ from fuser.base.records import changed
 from fuser.calls.specialisation import Call, Specialisation, of_kernels
 from fuser.calls.trace_cache import Signature
 from fuser.element_loops.region import CONTIGUOUS, ROWS, STRIDED, layout_of
-from fuser.executor import planned_for
 from fuser.ir import dims, views
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Operand, Unset
@@ -23,11 +21,8 @@ from fuser.ir.views import Chain
 from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Stage
 from fuser.programs import run
 from fuser.programs.straight_line import LEAVES, StraightLine
-from fuser.runtime.aliasing import is_hazardous, reads_in_place
+from fuser.runtime.aliasing import is_hazardous
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
-
-#: Elements from which on a stage writes into what a function has made: allocation is cheaper below.
-ROOMY = 4096
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -66,11 +61,7 @@ def guards_of(specialisation: Specialisation, program: Program) -> list[tuple[st
 
 
 class Steps:
-    """Writes the steps of a program that a call has run, one after the other.
-
-    Attributes:
-        rooms: values that stages may write their only result into, by what they store.
-    """
+    """Writes the steps of a program that a call has run, one after the other."""
 
     def __init__(self, call: Call, program: Program, kind: Any, in_place: bool = False) -> None:
         """Prepare.
@@ -79,7 +70,7 @@ class Steps:
             call: the call.
             program: what it has run.
             kind: makes a fused function of each stage.
-            in_place: stages may write into what functions have made, loops into arguments.
+            in_place: loops may write into arguments.
         """
         self._program, self._kind, self._in_place = program, kind, in_place
         self._call = changed(call, arrays={})  # the steps live longer than they
@@ -89,11 +80,6 @@ class Steps:
             (program.outputs[output], name, box) for name, output, box in trace.written
         ]
         self._kept = {*names, *program.constants}
-        self.rooms = {
-            step.stored: _room(step, dropped, program, call)
-            for step, dropped in zip(program.steps, program.dropped, strict=True)
-            if isinstance(step, Stage) and in_place
-        }
 
     def write(self, line: StraightLine, place: int) -> None:
         """Add a step to the lines, and what is let go of after it."""
@@ -110,8 +96,7 @@ class Steps:
             ]
             made = stage_function(step, like, self._kind, direct)
             written = {step.stored[output] for _, output, _ in direct}
-            into = "" if direct else self.rooms.get(step.stored, "")
-            line.stage([name for name in step.stored if name not in written], made, wanted, into)
+            line.stage([name for name in step.stored if name not in written], made, wanted)
             self._writes = [write for write in self._writes if write[0] not in written]
         elif isinstance(step, ElementLoop):
             self._elements(line, step)
@@ -229,34 +214,6 @@ class Steps:
         """Write into arguments what kernels have not written there."""
         for name, array, box in self._writes:
             line.write(array, box, name)
-
-
-def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) -> str:
-    """A value that a stage may write its only result into; "" for none.
-
-    It is a new array that a NumPy function has made for this call, of which nothing is read after
-    the element that is written: kernels compute in its place, and no other memory is touched.
-    """
-    (name, *more), spec = stage.stored, stage.spec
-    backend = planned_for(call.arrays.values())
-    if more or spec.may_raise:
-        return ""
-    made = {
-        value for one in program.graph_breaks if one.nodes[0].payload.name.startswith("numpy.")
-        for node, value in zip(one.nodes, one.stored, strict=True) if not node.payload.shares
-    }  # fmt: skip
-    wanted, kinds = spec.graph.outputs[0], call.kinds
-    for parameter in spec.graph.parameters:
-        value = parameter.name
-        if value not in made or value not in dropped or name not in kinds:
-            continue
-        kind = kinds[value]
-        alike = (parameter.dtype, parameter.shape) == (wanted.dtype, wanted.shape)
-        alike = alike and (kind.dtype, kind.shape) == (wanted.dtype, kinds[name].shape)
-        alike = alike and kind.owned and kind.contiguous
-        if alike and reads_in_place(spec, backend, value):
-            return value if math.prod(kind.shape) >= ROOMY else ""
-    return ""
 
 
 def _direct_writes(

@@ -91,7 +91,6 @@ class StraightLine:
         self._kinds = kinds
         self._numbers: list[str] = []
         self._tested: list[str] = []
-        self._again: frozenset[str] = frozenset()
         self._told: frozenset[str] = frozenset()
         self._begun = 0
         self._seen_parts = 0
@@ -131,10 +130,6 @@ class StraightLine:
         """Take an array that is none of the arguments."""
         self._names[name] = self._object(array)
 
-    def written_again(self, values: Collection[str]) -> None:
-        """Know of results of functions that stages will write into."""
-        self._again = frozenset(values)
-
     def _name(self, value: str) -> str:
         """The variable of a value."""
         return self._names.setdefault(value, f"v{len(self._names)}")
@@ -154,16 +149,14 @@ class StraightLine:
     # -- steps ------------------------------------------------------------------------------
 
     def stage(
-        self, stored: Sequence[str], function: Callable[..., Any], names: Sequence[str],
-        into: str = "",
-    ) -> None:  # fmt: skip
+        self, stored: Sequence[str], function: Callable[..., Any], names: Sequence[str]
+    ) -> None:
         """Call a stage's kernels.
 
         Args:
             stored: the values that it gives.
             function: its kernels, as a function of what they read.
             names: of the values, scalars and lengths that it takes.
-            into: a value that the only result is written into.
         """
         args = [
             name if name in self._late
@@ -171,7 +164,6 @@ class StraightLine:
             else self._name(name)
             for name in names
         ]  # fmt: skip
-        args += [f"out={self._name(into)}"] if into else []
         call = f"{self._object(function)}({', '.join(args)})"
         wanted = ", ".join(map(self._stored, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
@@ -243,12 +235,10 @@ class StraightLine:
             self._lines.append(f"{name} = {result}")
             if any(map(self._is_late, shape)):
                 self._learn(name, value, shape)
-            elif value.is_array and self._is_internal(stored) and stored not in self._again:
+            elif value.is_array and self._is_internal(stored):
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
-            if stored in self._again:  # some functions give what they are given, for some values
-                self._miss([f"{name} is {self._name(operand)}" for operand, _ in step.operands])
         self._lines.append("del r")
         self._check_guards()
 

@@ -220,24 +220,6 @@ def test_functions_of_numpys_are_called_by_the_loop(function: Any, breaks: int) 
         np.testing.assert_allclose(found, wanted, rtol=1e-10)
 
 
-def test_tests_of_an_index_stand_before_a_loop() -> None:
-    """Those of sums: the first or the last iteration tells; all others stay in their place."""
-    lines = [
-        "for s0 in whole:", "    n1 = s0", "    if n1 - 2 < 0: raise Failed('a')",
-        "    if n1 + 1 > x0.shape[0]: raise Failed('b')", "    if s0 * s0 > 9: raise Failed('c')",
-        "    x1 = f(x0)", "    if x1.shape[0] > n1: raise Failed('d')", "    x0[n1] = x1",
-        "    s3 = s0", "    x2 = x0",
-    ]  # fmt: skip
-    found = loop_bodies._tested_at_ends(lines, "s0", {"n1"}, {"x0", "x1", "x2"})
-    assert found == [
-        "for s0 in (*whole[:1], *whole[-1:]):", *lines[1:4],
-        "for s0 in whole:", lines[1], *lines[4:],
-    ]  # fmt: skip
-    assert loop_bodies._tested_at_ends([*lines[:2], *lines[4:]], "s0", {"n1"}, {"x0"}) == [
-        *lines[:2], *lines[4:],
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("beyond", [0, 1, 3])
 def test_an_index_that_leaves_its_array_late_is_numpys(beyond: int) -> None:
     """NumPy has written until there, and raises; so does the fused function."""
