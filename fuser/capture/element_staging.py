@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuser.base.records import record
+from fuser.capture.liveness import live_before, read_in, stored_in
 from fuser.tracing.traced_array import TracedArray
 
 #: What statements and expressions of an element loop are made of.
@@ -181,7 +182,7 @@ def source_of(
     ends = any(map(returns, body))
     wanted = () if ends else tuple(sorted(stored & live))
     after = frozenset() if ends else live
-    needed = _live(body, after, frozenset(), frozenset(), {}, {})
+    needed = live_before(body, after)
     found = tuple(copy.deepcopy(each) for each in body)
     alone = not any(isinstance(each, ast.For) for each in body)
     elements = names_elements(body)
@@ -247,7 +248,8 @@ def names_elements(body: Sequence[ast.stmt]) -> bool:
     Functions that they call by their names, and those that are given the index of a loop, may.
     """
     parts = [part for each in body for part in ast.walk(each)]
-    indices = {name for part in parts if isinstance(part, ast.For) for name in _stored(part.target)}
+    loops = [part for part in parts if isinstance(part, ast.For)]
+    indices = {name for loop in loops for name in stored_in(loop.target)}
     return any(_names_element(part, indices) for part in parts)
 
 
@@ -259,7 +261,7 @@ def _names_element(node: ast.AST, indices: set[str]) -> bool:
         place = node.slice
         axes = place.elts if isinstance(place, ast.Tuple) else [place]
         single = not any(isinstance(each, ast.Slice) or _is_no_index(each) for each in axes)
-        return single or bool(_read(place))
+        return single or bool(read_in(place))
     if isinstance(node, ast.For):
         return not isinstance(node.iter, (ast.Tuple, ast.List)) and not _calls(node.iter, "range")
     if not isinstance(node, ast.Call):
@@ -289,7 +291,7 @@ def is_of_arrays(source: ElementSource, env: Mapping[str, Any]) -> bool:
     if source.elements:
         return False
     loops = [each for each in source.body if has_loop(each)]
-    read = frozenset().union(*map(_read, loops)) & source.needed
+    read = frozenset().union(*map(read_in, loops)) & source.needed
     found = [env[name] for name in read if name in env]
     return any(issubclass(type(each), TracedArray) and not each.generic for each in found)
 
@@ -301,82 +303,3 @@ class NotTaken:
     def taken() -> bool:
         """Whether the group has become part of the graph."""
         return False
-
-
-def live_after(function: ast.FunctionDef) -> dict[int, frozenset[str]]:
-    """Names that may be read after each statement of a function, by the statement's identity."""
-    found: dict[int, frozenset[str]] = {}
-    _live(function.body, frozenset(), frozenset(), frozenset(), found, {})
-    return found
-
-
-def _live(
-    body: Sequence[ast.stmt], after: frozenset[str], ends: frozenset[str], again: frozenset[str],
-    found: dict[int, frozenset[str]], own: dict[int, frozenset[str]],
-) -> frozenset[str]:
-    """Names that may be read from the beginning of statements on.
-
-    What an iteration reads is what its body reads itself and what may be read after it: so each
-    body is looked at once for the former, however deep loops are nested, and once for all.
-
-    Args:
-        body: the statements.
-        after: what may be read after them.
-        ends: what may be read after the loop around them, where one is.
-        again: what may be read in its next iteration.
-        found: takes what may be read after each.
-        own: by a loop's identity, what its body reads itself before it has set it.
-    """
-    nothing = frozenset[str]()
-    live = after
-    for node in reversed(body):
-        found[id(node)] = live
-        if isinstance(node, ast.If):
-            ways = [_live(way, live, ends, again, found, own) for way in (node.body, node.orelse)]
-            live = _read(node.test) | ways[0] | ways[1]
-        elif isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
-            after_loop = live
-            first = _live(node.orelse, after_loop, ends, again, found, own)
-            if id(node) not in own:
-                own[id(node)] = _live(node.body, nothing, nothing, nothing, {}, own)
-            if isinstance(node, ast.While):
-                first |= _read(node.test) | own[id(node)]
-            else:
-                first |= own[id(node)] - _stored(node.target)
-            if node.orelse:  # a `break` goes past it
-                first |= after_loop
-            _live(node.body, first, after_loop, first, found, own)
-            live = first if isinstance(node, ast.While) else first | _read(node.iter)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
-            live = (live - _stored(node)) | _read(node)
-        elif isinstance(node, (ast.Return, ast.Raise)):
-            live = _read(node)
-        elif isinstance(node, ast.Break):
-            live = ends
-        elif isinstance(node, ast.Continue):
-            live = again
-        else:  # nothing is known to be set by it, and all that it names may be read
-            live = live | _read(node) | ends | again
-            for part in ast.walk(node):
-                if isinstance(part, ast.stmt):
-                    found.setdefault(id(part), live)
-                    found[id(part)] |= live
-    return live
-
-
-def _read(node: ast.AST) -> frozenset[str]:
-    """Names that may be read in a part of the source."""
-    found: set[str] = set()
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name):
-            if isinstance(part.ctx, ast.Load):
-                found.add(part.id)
-        elif isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):
-            found.add(part.target.id)
-    return frozenset(found)
-
-
-def _stored(node: ast.AST) -> frozenset[str]:
-    """Names that a plain statement surely sets."""
-    return frozenset(part.id for part in ast.walk(node)
-                     if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))  # fmt: skip

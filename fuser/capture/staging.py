@@ -57,6 +57,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
 from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
+from fuser.capture.liveness import live_after, live_before
 from fuser.capture.loop_jumps import LOOPS as _LOOPS
 from fuser.capture.loop_jumps import Leaving, way_of, without_jumps
 
@@ -299,7 +300,6 @@ class _Stage:
         self._shared = {*code.co_cellvars, *code.co_freevars}
         self._place = short_path(code.co_filename)
         self._arguments = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
-        self._outer = 0
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
         self._has_groups = False
@@ -308,7 +308,7 @@ class _Stage:
 
             self._elements = element_staging
             self._has_groups = element_staging.may_hold_group(function.body)
-        self._live = self._elements.live_after(function) if self._has_groups else {}
+        self._live = live_after(function)
 
     def block(self, body: Sequence[ast.stmt], last: bool = False) -> list[ast.stmt]:
         """Statements, with the groups among them that may be loops over elements in front.
@@ -364,11 +364,9 @@ class _Stage:
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """A statement with the loops in it changed."""
-        loops = isinstance(node, (*_LOOPS, ast.AsyncFor))
         made = self._loop(node) if isinstance(node, _LOOPS) else None
         if (way := way_of(node)) is not None:
             return self._parsed([f"L.stop({way})"], node, [], self._over[-1])
-        self._outer += loops
         if made is not None:
             self._over.append(made)
         for field in ("body", "orelse", "finalbody"):
@@ -377,7 +375,6 @@ class _Stage:
                 setattr(node, field, self.block(inside))
         for handler in getattr(node, "handlers", ()):
             handler.body = self.block(handler.body)
-        self._outer -= loops
         if made is not None:
             self._over.pop()
         if isinstance(node, ast.If) and (place := self._decided.pop(id(node), None)) is not None:
@@ -397,7 +394,8 @@ class _Stage:
         targets = set(_stored([ast.Expr(node.target)])) if isinstance(node, ast.For) else set()
         index = node.target.id if _over(node) == "range" else ""  # type: ignore[union-attr]
         changed = dict.fromkeys(_stored(body))
-        kept = self._read_after(node) & {*changed, *targets}
+        behind = live_before(node.orelse, self._live[id(node)])
+        kept = behind & {*changed, *targets}
         again = targets & kept & (targets - {index} | changed.keys())
         if again or not self._shared.isdisjoint((*changed, *targets)):
             node.body, node.orelse = before
@@ -405,24 +403,23 @@ class _Stage:
         for name in targets:  # which each iteration begins with
             changed.pop(name, None)
         tested = isinstance(node, ast.While)
-        exposed, surely = _exposed(_with_test(node))
-        exposed |= kept - surely  # what no iteration need set, the loop may leave as it was
-        beyond = frozenset(kept)
+        # What no iteration need set, the loop may leave as it was.
+        exposed = live_before(_with_test(node), kept)
         self.loops.append(LoopSource(
             index=index,
             index_read=index in kept,
             carried=tuple(name for name in changed if name in exposed),
             later=tuple(name for name in changed if name not in exposed and name in kept),
-            kept=beyond,
+            kept=kept,
             assigned=frozenset((*changed, *targets)),
             read=tuple(dict.fromkeys(_loaded(_with_test(node)))),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
             breaks=bool(leaving.read),
             flags=tuple(leaving.flags),
-            ways=tuple(beyond if read is None else read | {*leaving.flags}
+            ways=tuple(kept if read is None else read | {*leaving.flags}
                        for read in leaving.read),
-            decisions=tuple(self._decisions(node, number, beyond)),
+            decisions=tuple(self._decisions(node, number, kept)),
         ))  # fmt: skip
         return number
 
@@ -443,9 +440,9 @@ class _Stage:
             inside = Counter(_loaded([*node.body, *node.orelse]))
             beyond = Counter(_loaded(_with_test(loop)))
             beyond.subtract(inside)
-            carried = _exposed(_with_test(loop))[0]
+            carried = live_before(_with_test(loop))
             needed = {n for n in names if beyond[n] > 0 or n in kept or n in carried}
-            read = _exposed(node.orelse)[0]
+            read = live_before(node.orelse)
             self._decided[id(node)] = number, count
             count += 1
             mine = set(map(id, ast.walk(node)))
@@ -457,28 +454,6 @@ class _Stage:
             yield Decision(
                 names, frozenset(read & {*names}), frozenset(needed), frozenset(over)
             )
-
-    def _read_after(self, loop: _Loop) -> set[str]:
-        """The names that may be read after a loop, with what the loop has left in them."""
-        head = (loop.target, loop.iter) if isinstance(loop, ast.For) else (loop.test,)
-        inside = {id(part) for each in (*head, *loop.body) for part in ast.walk(each)}
-        again = self._outer > 0  # what stands before it comes after it, too
-        found: set[str] = set()
-        others: dict[int, _Other] = {}
-        for node, over in _names_in(self._function):
-            if node.id in found or id(node) in inside:
-                continue
-            if isinstance(node.ctx, ast.Store) and not isinstance(over[-1], ast.AugAssign):
-                continue
-            if not again and node.lineno < loop.lineno:
-                continue
-            loops = [each for each in over if isinstance(each, _LOOPS) and each is not loop]
-            for each in loops:
-                if id(each) not in others:
-                    others[id(each)] = _Other(each, loop)
-            if not any(others[id(each)].sets_first(node) for each in loops):
-                found.add(node.id)
-        return found
 
     def _twin(self, node: _Loop, number: int) -> list[ast.stmt]:
         """The statements in place of a loop."""
@@ -743,56 +718,3 @@ def _loaded(body: Sequence[ast.stmt]) -> Iterator[str]:
             yield node.id
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             yield node.target.id
-
-
-def _exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
-    """The names that statements may read before they set them, and those that they surely set."""
-    read: set[str] = set()
-    known: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.If):
-            test = set(_loaded([ast.Expr(node.test)]))
-            one, other = _exposed(node.body), _exposed(node.orelse)
-            read |= (test | one[0] | other[0]) - known
-            known |= one[1] & other[1]
-        elif isinstance(node, _LOOPS):
-            over = node.iter if isinstance(node, ast.For) else node.test
-            own = [ast.Expr(node.target)] if isinstance(node, ast.For) else []
-            targets = set(_stored(own))
-            inside = _exposed(node.body)[0] - targets
-            read |= ({*_loaded([ast.Expr(over)])} | inside) - known
-            # Where it runs no time, the names are as they were.
-            unsure = {*_stored(node.body), *targets} - known
-            read |= unsure & set(_loaded(body[body.index(node) + 1 :]))
-        else:
-            read |= set(_loaded([node])) - known
-            known |= set(_stored([node]))
-    return read, known
-
-
-def _names_in(function: ast.FunctionDef) -> Iterator[tuple[ast.Name, tuple[ast.AST, ...]]]:
-    """Yield the names in a function, each with what it stands in."""
-    waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(function, ())]
-    while waiting:
-        node, over = waiting.pop()
-        for each in ast.iter_child_nodes(node):
-            if isinstance(each, ast.Name):
-                yield each, (*over, node)
-            elif not isinstance(each, ast.Constant):
-                waiting.append((each, (*over, node)))
-
-
-class _Other:
-    """A loop beside another one: which names it sets in each iteration before it reads them."""
-
-    def __init__(self, node: _Loop, loop: _Loop) -> None:
-        """Look at it; where it holds `loop`, or does more than assign and call, it tells none."""
-        self._parts: set[int] = set()
-        if all(part is not loop for part in ast.walk(node)) and _is_plain(node, node.body):
-            body = _with_test(node)
-            self._parts = {id(part) for each in body for part in ast.walk(each)}
-            self._exposed = _exposed(body)[0]
-
-    def sets_first(self, node: ast.Name) -> bool:
-        """Whether a name in it is what it has set itself."""
-        return id(node) in self._parts and node.id not in self._exposed

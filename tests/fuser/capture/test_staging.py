@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fuser.capture import element_staging, staging
+from fuser.capture import liveness, staging
 from fuser.capture.element_staging import is_group
 from fuser.capture.staging import LoopSource
 
@@ -389,15 +389,15 @@ def _nested(depth: int) -> ast.FunctionDef:
 def test_nested_loops_are_looked_at_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not twice as often with each loop around them."""
     looked = []
-    plain = element_staging._live
+    plain = liveness._live
 
     def counted(*args: Any) -> frozenset[str]:
         looked.append(args)
         return plain(*args)
 
-    monkeypatch.setattr(element_staging, "_live", counted)
+    monkeypatch.setattr(liveness, "_live", counted)
     function = _nested(14)
-    found = element_staging.live_after(function)
+    found = liveness.live_after(function)
     assert len(looked) < 14 * 14 * 4
     inner: Any = function.body[0]
     while isinstance(inner.body[-1], ast.For):
