@@ -7,7 +7,7 @@ the plain function runs the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TypeAlias
 
 from fuser.base.records import changed, record
@@ -306,6 +306,19 @@ def parts_of(one: Expression) -> Iterator[Expression]:
     inside = one.args if isinstance(one, Operation) else ()
     for part in one.indices if isinstance(one, Load) else inside:
         yield from parts_of(part)
+
+
+def sets_in(body: tuple[Statement, ...]) -> set[str]:
+    """The variables that statements set, and those in them."""
+    return {each.slot for each in everything(body) if isinstance(each, (Set, For))}
+
+
+def stays(one: Expression, changing: Container[str]) -> bool:
+    """Whether an expression is the same while some variables change: it reads no element."""
+    return not any(
+        isinstance(part, Load) or (isinstance(part, Get) and part.slot in changing)
+        for part in parts_of(one)
+    )
 
 
 def may_end_in(body: tuple[Statement, ...]) -> bool:

@@ -25,7 +25,6 @@ from fuser.element_loops.code import (
     Get,
     If,
     Leave,
-    Length,
     Load,
     Operation,
     Set,
@@ -36,6 +35,7 @@ from fuser.element_loops.code import (
     inner,
     may_end_in,
     parts_of,
+    stays,
 )
 from fuser.element_loops.operators import both
 
@@ -109,7 +109,7 @@ class _Columns:
         bounds = [self.loop.start, self.loop.stop]
         if not isinstance(self.loop.step, int):
             bounds.append(self.loop.step)
-        if not all(map(self._stays, bounds)):
+        if not all(stays(each, self._times) for each in bounds):
             return False
         known = {self.loop.slot}
         for one in parts:
@@ -119,7 +119,7 @@ class _Columns:
                     return False
                 known.add(one.slot)
                 self._head.append(one)
-                if self._stays(value := self._resolved(one.value)):
+                if stays(value := self._resolved(one.value), self._times):
                     self._same[one.slot] = value
             elif not isinstance(one, For) or not self._nest(one, set(known)):
                 return False
@@ -127,14 +127,6 @@ class _Columns:
             return False
         crossed = list(self._crossed.values())
         return any(crossed) if len(self._first) == 1 else 2 * sum(crossed) > len(crossed)
-
-    def _stays(self, one: Expression) -> bool:
-        """Whether an expression is the same in all iterations, and reads no element."""
-        if isinstance(one, Operation):
-            return all(map(self._stays, one.args))
-        return isinstance(one, (Constant, Length)) or (
-            isinstance(one, Get) and one.slot not in self._times
-        )
 
     def _resolved(self, one: Expression) -> Expression:
         """An expression in terms of what is known before the loop, as far as that is known."""
@@ -159,7 +151,7 @@ class _Columns:
         self._first = self._first or levels
         bounds = [(self._resolved(e.start), self._resolved(e.stop)) for e in levels]
         fits = len(levels) == len(self._first) and all(each.step == 1 for each in levels)
-        if not fits or not all(self._stays(end) for each in bounds for end in each):
+        if not fits or not all(stays(end, self._times) for each in bounds for end in each):
             return False
         self._bounds.append(bounds)
         self._index = [{each.slot} for each in levels]

@@ -7,11 +7,10 @@ of each such array, every index is the same function of the loop's, which gives 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from fuser.base.records import changed
 from fuser.element_loops.code import (
-    Array,
     Block,
     Code,
     Constant,
@@ -20,7 +19,6 @@ from fuser.element_loops.code import (
     Get,
     If,
     Leave,
-    Length,
     Load,
     Operation,
     Repeat,
@@ -32,6 +30,8 @@ from fuser.element_loops.code import (
     has_loops,
     inner,
     parts_of,
+    sets_in,
+    stays,
 )
 
 #: Iterations that are too few to share, where their number is written down.
@@ -60,7 +60,7 @@ class _Sharing:
     """Marks loops."""
 
     def __init__(self, code: Code, is_plain: Callable[[int], bool]) -> None:
-        self._code, self._is_plain = code, is_plain
+        self._is_plain = lambda array: not code.arrays[array].within and is_plain(array)
         self._inside = 0
 
     def statements(
@@ -72,7 +72,7 @@ class _Sharing:
             if not has_loops((one,)):
                 found.append(one)
                 continue
-            later = after | _read_in(body[place + 1 :])
+            later = after | read_in(body[place + 1 :])
             if isinstance(one, For) and self._is_shared(one, later, within):
                 found.append(changed(one, shared=True))
             elif isinstance(one, If):
@@ -82,7 +82,7 @@ class _Sharing:
                 found.append(changed(one, body=self.statements(one.body, later, within)))
             else:
                 assert isinstance(one, (For, Repeat))
-                later |= _read_in((one,))
+                later |= read_in((one,))
                 found.append(changed(one, body=self.statements(one.body, later, True)))
         return tuple(found)
 
@@ -95,38 +95,34 @@ class _Sharing:
         if isinstance(loop.start, Constant) and isinstance(loop.stop, Constant):
             if loop.stop.value - loop.start.value <= _FEW:
                 return False
-        sets = {each.slot for each in everything(loop.body) if isinstance(each, (Set, For))}
-        if later & {*sets, loop.slot}:
+        if later & sets_in((loop,)):
             return False
-        own = stand_apart(loop, self._code.arrays, self._is_plain)
+        own = stand_apart(loop, self._is_plain)
         self._inside += own and within
         return own
 
 
-def stand_apart(
-    loop: For, arrays: Sequence[Array], is_plain: Callable[[int], bool] = lambda _: True
-) -> bool:
+def stand_apart(loop: For, is_plain: Callable[[int], bool] = lambda _: True) -> bool:
     """Whether no iteration of a loop needs what another one leaves.
 
     Args:
         loop: it.
-        arrays: what its statements read and write.
         is_plain: whether no two elements of an array lie at the same place.
     """
-    whole = list(everything(loop.body))
-    sets = {each.slot for each in whole if isinstance(each, (Set, For))}
+    sets = sets_in(loop.body)
     flow = _Flow()
     flow.statements(loop.body, {loop.slot})
     if flow.leaves or flow.read & sets:
         return False
-    return _Places(loop, whole, sets).are_own(arrays, is_plain)
+    return _Places(loop, sets).are_own(is_plain)
 
 
 class _Places:
     """Where the iterations of a loop read and write."""
 
-    def __init__(self, loop: For, whole: list[Statement], sets: set[str]) -> None:
-        self._index, self._whole, self._sets = Get(loop.slot, "int64"), whole, sets
+    def __init__(self, loop: For, sets: set[str]) -> None:
+        self._index, self._whole = Get(loop.slot, "int64"), list(everything(loop.body))
+        self._changing, whole = {*sets, loop.slot}, self._whole
         self._told: dict[str, Expression] = {}
         assert isinstance(loop.step, int)
         beyond = Operation("exact_add", "int64", (self._index, Constant("int64", loop.step)))
@@ -159,22 +155,14 @@ class _Places:
         if not isinstance(one, Operation) or one.name not in _MOVES or one.dtype != "int64":
             return False
         return any(
-            self._is_own(each) and self._stays(other)
+            self._is_own(each) and stays(other, self._changing)
             for each, other in (one.args, one.args[::-1])
         )
 
-    def _stays(self, one: Expression) -> bool:
-        """Whether an expression is the same in all iterations, and reads no element."""
-        if isinstance(one, Operation):
-            return one.name in _MOVES and all(map(self._stays, one.args))
-        return isinstance(one, (Constant, Length)) or (
-            isinstance(one, Get) and one.slot not in self._sets and one != self._index
-        )
-
-    def are_own(self, arrays: Sequence[Array], is_plain: Callable[[int], bool]) -> bool:
+    def are_own(self, is_plain: Callable[[int], bool]) -> bool:
         """Whether no iteration touches what another one writes."""
         written = {each.array for each in self._whole if isinstance(each, Store)}
-        if any(arrays[array].within or not is_plain(array) for array in written):
+        if not all(map(is_plain, written)):
             return False
         found: dict[int, set[tuple[int, Expression]]] = {}
         for one in self._whole:
@@ -239,8 +227,13 @@ def _in_all(ways: list[set[str]]) -> set[str] | None:
     return set.intersection(*ways) if ways else None
 
 
-def _read_in(body: tuple[Statement, ...]) -> frozenset[str]:
-    """Variables that statements may read before they have set them."""
+def read_in(body: tuple[Statement, ...], known: Iterable[str] = ()) -> frozenset[str]:
+    """Variables that statements may read before they have set them.
+
+    Args:
+        body: the statements.
+        known: variables that are set before.
+    """
     flow = _Flow()
-    flow.statements(body, set())
+    flow.statements(body, {*known})
     return frozenset(flow.read)

@@ -107,7 +107,7 @@ class _Copies:
 
     def _innermost(self, loop: For, around: Sequence[For]) -> For:
         """A loop that reads copies where it goes down columns."""
-        if len(around) < 2 or not stand_apart(loop, self._arrays):
+        if len(around) < 2 or not stand_apart(loop):
             return loop
         sets = {each.slot for each in everything(loop.body) if isinstance(each, Set)} | {loop.slot}
 

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 
 from fuser.base.records import changed
 from fuser.element_loops.code import (
-    Array,
     Block,
     Check,
     Constant,
@@ -35,9 +34,12 @@ from fuser.element_loops.code import (
     has_loops,
     inner,
     parts_of,
+    sets_in,
+    stays,
 )
 from fuser.element_loops.operators import TRUE, both
 from fuser.element_loops.row_blocks import flat
+from fuser.element_loops.sharing import read_in, stand_apart
 
 #: Iterations that run together, and statements and operations of one, at most.
 WIDTH, _STATEMENTS, _OPERATIONS = 8, 24, 60
@@ -46,13 +48,8 @@ WIDTH, _STATEMENTS, _OPERATIONS = 8, 24, 60
 IN_TURN, _LIGHT = 4, 12
 
 
-def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statement, ...]:
-    """Statements whose loops run several iterations together where that is the same.
-
-    Args:
-        body: the statements.
-        arrays: what they read and write.
-    """
+def jammed(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Statements whose loops run several iterations together where that is the same."""
     found: list[Statement] = []
     for one in body:
         if isinstance(one, For) and one.shared:  # its iterations are a function of their own
@@ -62,9 +59,9 @@ def jammed(body: tuple[Statement, ...], arrays: Sequence[Array]) -> tuple[Statem
         elif isinstance(one, For) and (turns := _InTurn.of(one)) is not None:
             found += turns.made()
         elif isinstance(one, If):
-            found.append(If(one.test, *(jammed(way, arrays) for way in inner(one))))
+            found.append(If(one.test, *map(jammed, inner(one))))
         elif isinstance(one, (For, Block)):
-            found.append(changed(one, body=jammed(one.body, arrays)))
+            found.append(changed(one, body=jammed(one.body)))
         else:
             found.append(one)
     return tuple(found)
@@ -76,26 +73,26 @@ class _Jam:
     def __init__(self, loop: For) -> None:
         self.loop = loop
         self.guard: Expression = TRUE
-        self._sets: set[str] = set()
+        self._changing = sets_in((loop,))
 
     def made(self) -> list[Statement] | None:
         """Blocks of iterations, and those that are left; None where it stays as it is."""
         loop = self.loop
         if not any(isinstance(each, For) for each in flat(loop.body)):
             return None
-        self._sets = {each.slot for each in everything(loop.body) if isinstance(each, (Set, For))}
         body = tuple(self._chosen(loop.body))
         whole = list(everything(body))
         if len(whole) > _STATEMENTS or not all(map(self._fits, whole)):
             return None
-        self._sets = {each.slot for each in whole if isinstance(each, (Set, For))}
-        if not all(self._stays(each) for each in (loop.start, loop.stop)):
+        self._changing = sets_in((changed(loop, body=body),))
+        if not all(stays(each, self._changing) for each in (loop.start, loop.stop)):
             return None
         written = {each.array for each in whole if isinstance(each, Store)}
         varying = _following(whole, loop.slot, written)
-        if not self._stands_apart(whole, varying) or not self._gains(whole, varying):
+        bounds = [end for one in whole if isinstance(one, For) for end in expressions_of(one)]
+        if any(_slots(end) & varying for end in bounds) or not self._gains(whole, varying):
             return None
-        if not _reads_what_it_sets(body, {loop.slot}, self._sets):
+        if not stand_apart(changed(loop, body=body)):
             return None
         count = Operation("subtract", "int64", (loop.stop, loop.start))
         left = Operation("remainder", "int64", (count, Constant("int64", WIDTH)))
@@ -108,7 +105,7 @@ class _Jam:
     def _chosen(self, body: tuple[Statement, ...]) -> Iterator[Statement]:
         """Statements; of branches that no iteration changes, those that are run where it holds."""
         for one in flat(body):
-            if isinstance(one, If) and self._stays(one.test):
+            if isinstance(one, If) and stays(one.test, self._changing):
                 self.guard = both(self.guard, one.test)
                 yield from self._chosen(one.then)
             else:
@@ -122,37 +119,6 @@ class _Jam:
         if isinstance(one, For):
             return one.short and not has_loops(one.body)
         return isinstance(one, (Set, Store, Block))
-
-    def _stays(self, one: Expression) -> bool:
-        """Whether an expression is known before the loop, and reads no element."""
-        return not any(
-            isinstance(part, Load) or (isinstance(part, Get) and part.slot in self._sets)
-            or (isinstance(part, Get) and part.slot == self.loop.slot)
-            for part in parts_of(one)
-        )  # fmt: skip
-
-    def _stands_apart(self, whole: Sequence[Statement], varying: set[str]) -> bool:
-        """Whether iterations write elements of their own, and run inner loops alike."""
-        index = {self.loop.slot}
-        for one in whole:
-            if isinstance(one, Set) and isinstance(one.value, Get) and one.value.slot in index:
-                index.add(one.slot)
-            if isinstance(one, For) and any(
-                isinstance(part, Get) and part.slot in varying
-                for bound in expressions_of(one) for part in parts_of(bound)
-            ):
-                return False
-        for slot in index - {self.loop.slot}:
-            if sum(isinstance(each, Set) and each.slot == slot for each in whole) > 1:
-                return False
-        axes: dict[int, set[int]] = {}
-        for one in whole:
-            for part in (one, *(p for each in expressions_of(one) for p in parts_of(each))):
-                if isinstance(part, (Load, Store)):
-                    own = {axis for axis, each in enumerate(part.indices)
-                           if isinstance(each, Get) and each.slot in index}  # fmt: skip
-                    axes[part.array] = axes.get(part.array, own) & own
-        return all(axes[each.array] for each in whole if isinstance(each, Store))
 
     def _gains(self, whole: Sequence[Statement], varying: set[str]) -> bool:
         """Whether elements of a block are neighbours in inner loops, and those of none are rows."""
@@ -203,8 +169,7 @@ class _InTurn:
         place = body.index(inner)
         self._head, self._tail = body[:place], body[place + 1 :]
         self._inside = tuple(flat(inner.body))
-        whole = (*self._head, inner, *self._inside, *self._tail)
-        self._sets = {each.slot for each in whole if isinstance(each, (Set, For))} | {loop.slot}
+        self._changing = sets_in((loop,))
 
     @classmethod
     def of(cls, loop: For) -> _InTurn | None:
@@ -220,7 +185,8 @@ class _InTurn:
             return False
         if not all(isinstance(each, (Set, Check)) for each in around):
             return False
-        if not all(map(self._stays, (loop.start, loop.stop, inner.start, inner.stop))):
+        ends = (loop.start, loop.stop, inner.start, inner.stop)
+        if not all(stays(each, self._changing) for each in ends):
             return False
         if sum(isinstance(part, Operation) for part in _parts(self._inside)) > _LIGHT:
             return False
@@ -229,7 +195,7 @@ class _InTurn:
         for each in self._inside:
             if isinstance(each, Set) and sets.count(each.slot) == 1:
                 value = told.get(each.value, each.value)
-                if value == index or self._stays(value):
+                if value == index or stays(value, self._changing):
                     told[Get(each.slot, each.value.dtype)] = value
         places: dict[int, set[tuple[Expression, ...]]] = {}
         for part in _parts(self._inside):
@@ -241,18 +207,11 @@ class _InTurn:
             return False
         for array in written:
             place, *others = places[array]
-            own = all(each == index or self._stays(each) for each in place)
+            own = all(each == index or stays(each, self._changing) for each in place)
             if others or not own or place[-1] != index:
                 return False
         body = (*self._head, inner, *self._tail)
-        return bool(written) and _reads_what_it_sets(body, {loop.slot}, self._sets)
-
-    def _stays(self, one: Expression) -> bool:
-        """Whether an expression is known before the loop, and reads no element."""
-        return not any(
-            isinstance(part, Load) or (isinstance(part, Get) and part.slot in self._sets)
-            for part in parts_of(one)
-        )
+        return bool(written) and read_in(body, (loop.slot,)).isdisjoint(self._changing)
 
     def made(self) -> list[Statement]:
         """Blocks of iterations, and those that are left."""
@@ -270,7 +229,7 @@ class _InTurn:
 
     def _copies(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
         """Statements of several iterations, one iteration after another."""
-        varying = self._sets - {self.loop.slot, self._inner.slot}
+        varying = self._changing - {self.loop.slot, self._inner.slot}
         return tuple(
             _copy(one, self.loop.slot, copy, IN_TURN, varying)
             for copy in range(IN_TURN) for one in body
@@ -330,18 +289,3 @@ def _following(whole: Sequence[Statement], slot: str, written: set[int]) -> set[
 def _slots(one: Expression) -> set[str]:
     """The variables in an expression."""
     return {part.slot for part in parts_of(one) if isinstance(part, Get)}
-
-
-def _reads_what_it_sets(body: tuple[Statement, ...], known: set[str], sets: set[str]) -> bool:
-    """Whether all variables that statements set are set before they are read."""
-    for one in body:
-        if any((_slots(each) & sets) - known for each in expressions_of(one)):
-            return False
-        if isinstance(one, Set):
-            known.add(one.slot)
-        elif isinstance(one, For):
-            if not _reads_what_it_sets(one.body, {*known, one.slot}, sets):
-                return False
-        elif isinstance(one, Block) and not _reads_what_it_sets(one.body, known, sets):
-            return False
-    return True

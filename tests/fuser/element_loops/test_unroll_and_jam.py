@@ -69,7 +69,7 @@ AFTER_EACH_OTHER = {
 def _blocks(source: str, width: int = WIDTH) -> int:
     """How many loops run several iterations at a time."""
     code = translated(source, _NAMES, ())[0]
-    found = everything(jammed(code.body, code.arrays))
+    found = everything(jammed(code.body))
     return sum(isinstance(each, For) and each.step == width for each in found)
 
 
