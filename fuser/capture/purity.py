@@ -63,10 +63,11 @@ def trace_purely(
         Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
     """
     around = Surroundings((), ()) if around is None else around
+    traces = _Traces(function, structure, leaves, name, around, told)
     error: Unsupported | None = None
     found: tuple[Trace, dict[str, Any]] | None = None
     try:
-        found = _trace_named(function, structure, leaves, name, around, True, told)
+        found = traces.named(True)
         if not _calls_on_captured(found[0]):
             return found
     except Unsupported as refused:
@@ -80,7 +81,7 @@ def trace_purely(
         try:
             around.held, around.further = guards_of_contents(around.guards, name), []
             if around.names.isdisjoint(_UNSEEN) and not compares_arrays(function):
-                made = _trace_named(function, structure, leaves, name, around, False, told)
+                made = traces.named(False)
                 if not made[0].writes:  # into arguments: NumPy would have read what is there before
                     return made
         except Exception as later:
@@ -112,34 +113,128 @@ def _calls_on_captured(trace: Trace) -> bool:
     return False
 
 
-def _trace_named(
-    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, named: bool, told: Sequence[Any],
-) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
-    """Trace twice; and again with stand-ins for arrays that the function makes, where it is needed.
+class _Traces:
+    """Traces of a function with the arguments of one call; see `trace_purely`."""
 
-    Args:
-        function: see `trace_purely`.
-        structure: see there.
-        leaves: see there.
-        name: see there.
-        around: see there.
-        named: whether there are stand-ins for arrays that the function reaches by name.
-        told: see there.
-    """
-    try:
-        return _trace_twice(function, structure, leaves, name, around, False, named, told)
-    except Unsupported as error:
-        if not _meets_arrays(error.reason):
-            raise
+    def __init__(
+        self, function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+        around: Surroundings, told: Sequence[Any],
+    ) -> None:  # fmt: skip
+        self._function, self._structure, self._leaves = function, structure, leaves
+        self._name, self._around, self._told = name, around, told
+
+    def named(self, named: bool) -> tuple[Trace, dict[str, Any]]:
+        """Trace twice; and again with stand-ins for arrays that the function makes, if need be.
+
+        Args:
+            named: whether there are stand-ins for arrays that the function reaches by name.
+        """
         try:
-            return _trace_twice(function, structure, leaves, name, around, True, named, told)
-        except Exception as later:
-            if is_fault(later):
+            return self._twice(False, named)
+        except Unsupported as error:
+            if not _meets_arrays(error.reason):
                 raise
-            # whatever else it is, the first trace told more
-            more = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
-            raise (later if more else error) from None
+            try:
+                return self._twice(True, named)
+            except Exception as later:
+                if is_fault(later):
+                    raise
+                # whatever else it is, the first trace told more
+                code = later.reason.code if isinstance(later, Unsupported) else ""
+                raise (later if code == "unsupported-argument" else error) from None
+
+    def _twice(self, arrays: bool, named: bool) -> tuple[Trace, dict[str, Any]]:
+        """Trace, and trace again; `arrays`: with stand-ins for arrays that it makes, too."""
+        met: list[Substitution] = []
+        try:
+            return self._both(arrays, named, met)
+        finally:
+            for each in met:
+                each.end()
+
+    def _both(
+        self, arrays: bool, named: bool, every: list[Substitution]
+    ) -> tuple[Trace, dict[str, Any]]:
+        """As `_twice`; `every` takes what the function was run with."""
+        function, structure, leaves = self._function, self._structure, self._leaves
+        name, around = self._name, self._around
+        replay = Replay(numbers=list(self._told), look=around.look)
+        stopped: list[Trace | None] = [None]
+        latest: list[Substitution] = []
+        evident = is_evident(function, leaves)
+
+        def trace() -> Trace:
+            met: list[Substitution] = []
+            replay.settle = lambda: _check_unchanged(around, met[0], name)
+            try:
+                found = _in_time(
+                    lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
+                    evident and is_straight(cast(FunctionType, function)),
+                )
+            except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
+                every.extend(met)
+                undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
+                if met:
+                    from fuser.capture.decisions import stopped as read_before
+
+                    stopped[0] = read_before(met[0].tracing)
+                if isinstance(raised, (ShapeError, OverflowError)):
+                    if undone or begun:  # the plain function does that
+                        told = f"{raised}, after it has written, or a loop that may raise"
+                        raise Unsupported("not-traceable", name, told) from raised
+                if not isinstance(raised, Exception) and _is_own(raised):
+                    # So the plain function, too.
+                    raise Unsupported("not-traceable", name, type(raised).__name__) from raised
+                raise
+            every.extend(met)
+            _check_unchanged(around, met[0], name)
+            if around.drawn:
+                raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
+            latest[:] = met
+            return changed(found, given_back=_given_back(met[0], around, name))
+
+        try:
+            with nullcontext() if evident else _watching(function, leaves):
+                first = trace()
+            objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
+            alone = not first.graph.captured and not objects
+            sure = alone and (evident or is_evident(function, leaves, True))
+            # Without stand-ins for arrays that names lead to, one of these may be what is returned.
+            anew = _is_fresh_view if named else _is_fresh
+            done = sure and not any(map(anew, first.leaves))
+            replay.again = True
+            second = first if done else trace()
+            if named:
+                around.held = _held_past(latest[0], around, name)
+                around.further = further_guards(latest[0].copies.holders, second, around.guards)
+            around.further = [*around.further, *latest[0].remembered]
+            around.read = latest[0].unchanged([*around.guards, *around.further])
+            if done:
+                return first, {}
+        except GraphError as error:  # lengths whose expressions are beyond every limit
+            raise Unsupported("too-large", name, str(error)) from error
+        except Unsupported as error:
+            error.stopped = stopped[0]
+            raise
+        except Exception as error:
+            if is_fault(error):
+                raise
+            fits = isinstance(error, (FuserError, OverflowError))  # a Python int: as at later calls
+            if fits and stopped[0] is None:
+                raise
+            raise _untraceable(name, error, stopped[0]) from error
+        fresh = compare(first, second, name)
+        first = _with_made(first, second)
+        first = _with_named(first, second, around, name)
+        _check_reached(first, second, around, latest[0].tracing.seen, name)
+        for one, other in zip(first.leaves, second.leaves, strict=True):
+            if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
+                found = "it returns a view of an array that no stand-in is for"
+                raise Unsupported("array-conversion", name, found)
+            if _is_object(one, leaves) and other.value is not one.value:
+                kind = type(one.value).__name__
+                raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
+        return first, fresh
 
 
 def _meets_arrays(reason: Reason) -> bool:
@@ -151,114 +246,6 @@ def _meets_arrays(reason: Reason) -> bool:
     return reason.code in ("write-into-constant", "array-conversion") or (
         reason.code == "write-into-view" and reason.found == CHANGES
     )
-
-
-def _trace_twice(
-    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, arrays: bool, named: bool, told: Sequence[Any],
-) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
-    """Trace, and trace again.
-
-    Args:
-        function: see `trace_purely`.
-        structure: see there.
-        leaves: see there.
-        name: see there.
-        around: see there.
-        arrays: with stand-ins for arrays that the function makes, too.
-        named: with stand-ins for arrays that it reaches by name.
-        told: see there.
-    """
-    met: list[Substitution] = []
-    try:
-        return _both_traces(function, structure, leaves, name, around, arrays, named, told, met)
-    finally:
-        for each in met:
-            each.end()
-
-
-def _both_traces(
-    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, arrays: bool, named: bool, told: Sequence[Any],
-    every: list[Substitution],
-) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
-    """As `_trace_twice`; `every` takes what the function was run with."""
-    replay = Replay(numbers=list(told), look=around.look)
-    stopped: list[Trace | None] = [None]
-    latest: list[Substitution] = []
-    evident = is_evident(function, leaves)
-
-    def trace() -> Trace:
-        met: list[Substitution] = []
-        replay.settle = lambda: _check_unchanged(around, met[0], name)
-        try:
-            found = _in_time(
-                lambda: trace_call(function, structure, leaves, replay, arrays, named, met),
-                evident and is_straight(cast(FunctionType, function)),
-            )
-        except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
-            every.extend(met)
-            undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
-            if met:
-                from fuser.capture.decisions import stopped as read_before
-
-                stopped[0] = read_before(met[0].tracing)
-            if isinstance(raised, (ShapeError, OverflowError)):
-                if undone or begun:  # the plain function does that
-                    told = f"{raised}, after it has written, or a loop that may raise"
-                    raise Unsupported("not-traceable", name, told) from raised
-            if not isinstance(raised, Exception) and _is_own(raised):  # so the plain function, too
-                raise Unsupported("not-traceable", name, type(raised).__name__) from raised
-            raise
-        every.extend(met)
-        _check_unchanged(around, met[0], name)
-        if around.drawn:
-            raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
-        latest[:] = met
-        return changed(found, given_back=_given_back(met[0], around, name))
-
-    try:
-        with nullcontext() if evident else _watching(function, leaves):
-            first = trace()
-        objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
-        alone = not first.graph.captured and not objects
-        sure = alone and (evident or is_evident(function, leaves, True))
-        # Without stand-ins for arrays that names lead to, one of these may be what is returned.
-        anew = _is_fresh_view if named else _is_fresh
-        done = sure and not any(map(anew, first.leaves))
-        replay.again = True
-        second = first if done else trace()
-        if named:
-            around.held = _held_past(latest[0], around, name)
-            around.further = further_guards(latest[0].copies.holders, second, around.guards)
-        around.further = [*around.further, *latest[0].remembered]
-        around.read = latest[0].unchanged([*around.guards, *around.further])
-        if done:
-            return first, {}
-    except GraphError as error:  # lengths whose expressions are beyond every limit
-        raise Unsupported("too-large", name, str(error)) from error
-    except Unsupported as error:
-        error.stopped = stopped[0]
-        raise
-    except Exception as error:
-        if is_fault(error):
-            raise
-        fits = isinstance(error, (FuserError, OverflowError))  # a Python int: as at later calls
-        if fits and stopped[0] is None:
-            raise
-        raise _untraceable(name, error, stopped[0]) from error
-    fresh = compare(first, second, name)
-    first = _with_made(first, second)
-    first = _with_named(first, second, around, name)
-    _check_reached(first, second, around, latest[0].tracing.seen, name)
-    for one, other in zip(first.leaves, second.leaves, strict=True):
-        if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
-            found = "it returns a view of an array that no stand-in is for"
-            raise Unsupported("array-conversion", name, found)
-        if _is_object(one, leaves) and other.value is not one.value:
-            kind = type(one.value).__name__
-            raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
-    return first, fresh
 
 
 def _check_unchanged(around: Surroundings, met: Substitution, name: str) -> None:
