@@ -39,10 +39,9 @@ from fuser.base.errors import FuserError, Unsupported, user_line
 from fuser.capture.results import finish
 from fuser.ir import opaque_calls
 from fuser.ir.dims import Dim
-from fuser.ir.graph import Node, intern
+from fuser.ir.graph import Node
 from fuser.ir.infer import dtype_of
 from fuser.ir.opaque_calls import COUNTED, DECIDED, READ
-from fuser.ir.ops import TABLE
 from fuser.tracing.trace_result import Trace
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_scalars import HostScalar
@@ -152,11 +151,5 @@ def _call(
     shape: tuple[Dim, ...] = (),
 ) -> None:  # fmt: skip
     """Add a step between stages, and what it gives in this call."""
-    mark = "" if shape else "scalar "
-    payload = opaque_calls.read(f"{tracing.extern_count}.0 {mark}{text}")
-    tracing.extern_count += 1
-    node = intern(TABLE["extern"], args, shape, dtype, payload)
     known = value if shape else dtype.type(value)
-    tracing.externs[id(node)] = node, known
-    tracing.lines.setdefault(id(node), user_line())
-    tracing.kept.append(node)
+    tracing.called(text, args, user_line(), [("" if shape else "scalar ", shape, dtype, known)])

@@ -38,8 +38,7 @@ from fuser.element_loops.translate import (
 )
 from fuser.ir import opaque_calls
 from fuser.ir.function_table import plain_function
-from fuser.ir.graph import Node, intern
-from fuser.ir.ops import TABLE
+from fuser.ir.graph import Node
 from fuser.tracing import makers
 from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
@@ -242,24 +241,15 @@ class ElementLoop:
             f"{opaque_calls.ELEMENT_LOOP}({text!r}, {names!r}, {kinds!r}, {tuple(wanted)!r}, "
             f"({''.join(listed)}), ({''.join(given)}))"
         )
-        number = tracing.extern_count
-        tracing.extern_count += 1
-        found: dict[str, Node] = {}
-        results: list[tuple[str, tuple[Any, ...], str]] = []
-        for known, operand in zip(code.arrays, arrays, strict=False):
-            if known.written:
-                shape = tuple(map(tracing.resolve, operand.value.node.shape))
-                results.append((known.name, shape, known.given[0]))
-        results += [(each.name, (), each.dtype) for each in code.results]
-        for place, (name, shape, dtype) in enumerate(results):
-            mark = "" if place < len(results) - len(code.results) else "scalar "
-            payload = opaque_calls.read(f"{number}.{place} {mark}{spelled}")
-            node = intern(TABLE["extern"], tuple(operands), shape, np.dtype(dtype), payload)
-            tracing.externs[id(node)] = (node, LATER)
-            tracing.lines.setdefault(id(node), self._source.where)
-            tracing.kept.append(node)
-            found[name] = node
-        return found
+        left: list[tuple[str, str, tuple[Any, ...], str]] = [
+            (known.name, "", tuple(map(tracing.resolve, each.value.node.shape)), known.given[0])
+            for known, each in zip(code.arrays, arrays, strict=False) if known.written
+        ]  # fmt: skip
+        left += [(each.name, "scalar ", (), each.dtype) for each in code.results]
+        nodes = tracing.called(
+            spelled, operands, self._source.where, [(*each[1:], LATER) for each in left]
+        )
+        return dict(zip((each[0] for each in left), nodes, strict=True))
 
 
 def _built(returned: Any, left: Mapping[str, Any], arrays: Sequence[Any]) -> Any:

@@ -13,9 +13,7 @@ from fuser.capture.loop_carried import Carried
 from fuser.capture.loop_lengths import Lengths
 from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import Slot, hint_of, is_number, is_written, text_of
-from fuser.ir import opaque_calls
-from fuser.ir.graph import Node, intern, make_input
-from fuser.ir.ops import TABLE
+from fuser.ir.graph import Node, make_input
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.trace_state import LATER, Storage
 from fuser.tracing.traced_array import TracedArray
@@ -76,11 +74,10 @@ class _Call:
                 raise NotALoop("a number is carried that is no scalar of NumPy's")
             mark = "scalar " if generic else ""
             shape = tuple(map(tracing.resolve, like.shape))
-            payload = opaque_calls.read(f"{number}.{place} {mark}{text}")
-            node = intern(TABLE["extern"], tuple(body.operands), shape, like.dtype, payload)
-            tracing.externs[id(node)] = (node, LATER)
-            tracing.lines.setdefault(id(node), line)
-            tracing.kept.append(node)
+            spelled = f"{number}.{place} {mark}{text}"
+            node: Node = tracing.result_of_call(
+                spelled, body.operands, line, shape, like.dtype, LATER
+            )
             return node
 
         bound: dict[str, Any] = {}

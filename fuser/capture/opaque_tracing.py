@@ -15,11 +15,10 @@ import numpy as np
 from fuser.base import budget, trees
 from fuser.base.errors import Unsupported, user_line
 from fuser.base.protocols import has
-from fuser.ir import infer, opaque_calls
+from fuser.ir import opaque_calls
 from fuser.ir.dims import Shape
 from fuser.ir.function_table import plain_function
-from fuser.ir.graph import Node, intern, make_constant
-from fuser.ir.ops import TABLE
+from fuser.ir.graph import Node, make_constant
 from fuser.ir.views import Diagonal, Index, Part, Transpose
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.late_numbers import KINDS, LateNumber, read
@@ -286,24 +285,14 @@ def _nodes_of(
 ) -> list[Node]:
     """Nodes of the results of a call; their lengths are symbols of their own, or known before."""
     known = _shape_of_product(text, operands.nodes) if like is None else like.shape
-    number = tracing.extern_count
-    tracing.extern_count += 1
-    line = user_line()
-    found = []
-    for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
-        marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
-        shape = tuple(map(tracing.new_late_length, value.shape)) if known is None else known
-        node = intern(
-            TABLE["extern"],
-            tuple(operands.nodes),
-            shape,
-            infer.dtype_of(value.dtype),
-            opaque_calls.read(f"{number}.{place} {marks}{text}"),
+    return tracing.called(text, operands.nodes, user_line(), [
+        (
+            ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else ""),
+            tuple(map(tracing.new_late_length, value.shape)) if known is None else known,
+            value.dtype, value,
         )
-        tracing.externs[id(node)] = (node, value)
-        tracing.lines.setdefault(id(node), line)
-        found.append(node)
-    return found
+        for value, shares in zip(record.values, record.shares, strict=True)
+    ])  # fmt: skip
 
 
 def _shape_of_product(text: str, operands: Sequence[Node]) -> Shape | None:

@@ -6,7 +6,7 @@ stand-ins and how calls are traced is above them: `fuser.capture.tracer` has the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from fuser.base.errors import Unsupported, user_line
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import field, record
 from fuser.base.trees import Path
-from fuser.ir import infer
+from fuser.ir import infer, opaque_calls
 from fuser.ir.attributes import NOTHING, Attribute, Cast
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
@@ -278,6 +278,38 @@ class Tracing(Lengths):
     def own(self, node: Node, dtype: Any, order: str, *like: int) -> Node:
         """A converted copy of a node, in memory order "K" or "C"; see `Cast`."""
         return self.node("cast", [node], Cast(_cast_to(node, dtype), order, like))
+
+    def called(
+        self, text: str, operands: Sequence[Node], line: str,
+        results: Iterable[tuple[str, tuple[Dim, ...], Any, Any]],
+    ) -> list[Node]:  # fmt: skip
+        """The nodes of a call between kernels, which comes after those that there are.
+
+        Args:
+            text: the call, as `opaque_calls.read` takes it, without its number.
+            operands: what it is given.
+            line: `file:line` of it.
+            results: of each its marks ("view ", "scalar "), shape, dtype, and what it is in this
+                call, or `LATER`.
+        """
+        number = self.extern_count
+        self.extern_count += 1
+        return [
+            self.result_of_call(f"{number}.{place} {marks}{text}", operands, line, *result)
+            for place, (marks, *result) in enumerate(results)
+        ]
+
+    def result_of_call(
+        self, text: str, operands: Sequence[Node], line: str, shape: tuple[Dim, ...], dtype: Any,
+        value: Any,
+    ) -> Node:  # fmt: skip
+        """The node of one result of a call between kernels, see `called`."""
+        payload = opaque_calls.read(text)
+        node = intern_node(TABLE["extern"], tuple(operands), shape, infer.dtype_of(dtype), payload)
+        self.externs[id(node)] = node, value
+        self.lines.setdefault(id(node), line)
+        self.kept.append(node)
+        return node
 
     # -- values of this call ----------------------------------------------------------------
 
