@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Stage
 from fuser.programs import run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.runtime.aliasing import is_hazardous
-from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
+from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Write
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -80,6 +80,8 @@ class Steps:
             (program.outputs[output], name, box) for name, output, box in trace.written
         ]
         self._kept = {*names, *program.constants}
+        self._given = {program.outputs[leaf.index] for leaf in trace.leaves
+                       if isinstance(leaf, OutNode)}  # fmt: skip
 
     def write(self, line: StraightLine, place: int) -> None:
         """Add a step to the lines, and what is let go of after it."""
@@ -88,8 +90,7 @@ class Steps:
             wanted = [parameter.name for parameter in step.spec.graph.parameters]
             direct: list[Write] = []
             if step is self._program.steps[-1]:
-                trace = call.specialisation.trace
-                direct = _direct_writes(step, trace, self._program, self._writes)
+                direct = _direct_writes(step, self._given, self._writes)
             like = [
                 call.kinds[n].empty() if n in call.kinds else type(call.numbers[n])()
                 for n in wanted
@@ -126,28 +127,35 @@ class Steps:
 
         What it leaves for one is in that argument, in another one of them, or in memory of its own.
         """
-        if not (self._in_place and step is self._program.steps[-1] and runner.never_ends_early):
+        if not runner.never_ends_early:
             return {}
         from fuser.ir.loops import STATED  # most programs have no loops
 
-        trace, kinds = self._call.specialisation.trace, self._call.kinds
-        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
-                 if isinstance(leaf, OutNode)}  # fmt: skip
-        names = [name for name, _ in step.operands]
-        left = [name for name, _, _ in self._writes]
-        found: dict[int, str] = {}
+        names, found = [name for name, _ in step.operands], dict[int, str]()
         for place, part in enumerate(step.nodes[0].payload.args[STATED + 1]):
             name, chain = step.operands[part.index]
-            writes = [write for write in self._writes if write[1] == name]
-            if (
-                runner.copied[place] and not chain and names.count(name) == 1 and len(writes) == 1
-                and writes[0][2] is None and writes[0][0] in step.stored and kinds[name].contiguous
-                and writes[0][0] not in given and left.count(writes[0][0]) == 1
-            ):  # fmt: skip
+            plain = runner.copied[place] and not chain and self._call.kinds[name].contiguous
+            if plain and self._left_for(name, step, names):
                 found[place] = name
         if len(found) < sum(runner.copied):  # then none of them changes places with another array
             found = {k: name for k, name in found.items() if not step.region.results[k]}
         return found
+
+    def _left_for(
+        self, array: str, step: LoopRegion | ElementLoop, names: Sequence[str]
+    ) -> str:
+        """The value that a loop leaves for an argument, if it may write there itself; else "".
+
+        It is the last step, which writes all of the argument and has no other way to it, and
+        nothing else takes the value.
+        """
+        writes = [write for write in self._writes if write[1] == array]
+        last = self._in_place and step is self._program.steps[-1]
+        if not last or names.count(array) != 1 or len(writes) != 1 or writes[0][2] is not None:
+            return ""
+        name = writes[0][0]
+        alone = [value for value, _, _ in self._writes].count(name) == 1
+        return name if alone and name in step.stored and name not in self._given else ""
 
     def _elements(self, line: StraightLine, step: ElementLoop) -> None:
         """Add a loop over elements: the last step writes into arguments, which nothing reads then.
@@ -161,22 +169,15 @@ class Steps:
         names = [found[0] if found else "" for found in seen]
         kinds = [self._seen_kind(*found) if found else self._kind_of_unset(part, step)
                  for found, part in zip(seen, parts, strict=True)]  # fmt: skip
-        trace = self._call.specialisation.trace
-        given = {self._program.outputs[leaf.index] for leaf in trace.leaves
-                 if isinstance(leaf, OutNode)}  # fmt: skip
         direct: dict[int, str] = {}
         outputs = [place for place, array in enumerate(code.operands) if array.written]
         stored = {node.payload.output: name
                   for node, name in zip(step.nodes, step.stored, strict=True)}  # fmt: skip
         for output, place in enumerate(outputs):
-            name, array = stored.get(output, ""), names[place]
-            alike = [write for write in self._writes if write[0] == name or write[1] == array]
-            if (
-                place in runner.copied and kinds[place][1] == CONTIGUOUS and name not in given
-                and alike == [(name, array, None)] and names.count(array) == 1
-                and self._in_place and step is self._program.steps[-1]
-            ):  # fmt: skip
-                direct[place] = name
+            if place in runner.copied and kinds[place][1] == CONTIGUOUS:
+                name = self._left_for(names[place], step, names)
+                if name and name == stored.get(output):
+                    direct[place] = name
         self._writes = [write for write in self._writes if write[0] not in direct.values()]
         copied = [place for place in runner.copied if place not in direct]
         kinds = [(dtype, STRIDED if place in copied and lies == ROWS else lies)
@@ -217,13 +218,12 @@ class Steps:
 
 
 def _direct_writes(
-    stage: Stage, trace: Trace, program: Program, writes: Sequence[tuple[str, str, Any]]
+    stage: Stage, given: Collection[str], writes: Sequence[tuple[str, str, Any]]
 ) -> list[Write]:
     """What the last stage writes into arguments that it reads: nothing ends after it has begun.
 
     Writes into one argument are made in their order: where some of them wait until the end, all do.
     """
-    given = {program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)}
     names = [parameter.name for parameter in stage.spec.graph.parameters]
     found: list[Write] = []
     for place, name in enumerate(stage.stored):
