@@ -27,15 +27,16 @@ from fuser.element_loops.code import (
     Leave,
     Load,
     Operation,
+    Repeat,
     Set,
     Statement,
     Store,
     everything,
     expressions_of,
-    inner,
     may_end_in,
     parts_of,
     stays,
+    with_bodies,
 )
 from fuser.element_loops.operators import both
 
@@ -64,12 +65,8 @@ def blocked(
         for one in body:
             if isinstance(one, For) and (rows := _Columns(one, arrays, by_rows)).are_apart():
                 found.append(rows.by_blocks(read - _reads_of((one,))))
-            elif isinstance(one, If):
-                found.append(If(one.test, *map(within, inner(one))))
-            elif isinstance(one, (For, Block)):
-                found.append(changed(one, body=within(one.body)))
             else:
-                found.append(one)
+                found.append(one if isinstance(one, Repeat) else with_bodies(one, within))
         return tuple(found)
 
     return within(body)

@@ -26,16 +26,17 @@ from fuser.element_loops.code import (
     If,
     Load,
     Operation,
+    Repeat,
     Set,
     Statement,
     Store,
     everything,
     expressions_of,
     has_loops,
-    inner,
     parts_of,
     sets_in,
     stays,
+    with_bodies,
 )
 from fuser.element_loops.operators import TRUE, both
 from fuser.element_loops.row_blocks import flat
@@ -58,12 +59,8 @@ def jammed(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
             found += made
         elif isinstance(one, For) and (turns := _InTurn.of(one)) is not None:
             found += turns.made()
-        elif isinstance(one, If):
-            found.append(If(one.test, *map(jammed, inner(one))))
-        elif isinstance(one, (For, Block)):
-            found.append(changed(one, body=jammed(one.body)))
         else:
-            found.append(one)
+            found.append(one if isinstance(one, Repeat) else with_bodies(one, jammed))
     return tuple(found)
 
 

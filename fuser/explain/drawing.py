@@ -23,7 +23,7 @@ from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group, kept_buffers
-from fuser.traffic.moved_bytes import group_reads, group_writes, held_by
+from fuser.traffic.moved_bytes import group_reads, group_writes
 
 #: What a box is -> (fill, border).
 COLOURS: Mapping[str, tuple[str, str]] = {
@@ -161,7 +161,7 @@ def _add_plan(
     def key(buffer: str) -> str:
         return prefix + buffer if buffer in temporaries else names.get(buffer, buffer)
 
-    held = held_by(plan)
+    held = plan.held
     for number, group in enumerate(plan.groups, first):
         kernel, kept = f"kernel {number}", kept_buffers(group, held, sizes)
         for section in group.sections:

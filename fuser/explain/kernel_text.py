@@ -19,7 +19,6 @@ from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group
-from fuser.traffic.moved_bytes import held_by
 
 #: Columns of a line.
 WIDTH = 96
@@ -60,7 +59,7 @@ def describe_group(
             seen.setdefault(name, held[part.buffer])
         return name + spell_views(part.views, node, shape, sizes)
 
-    nodes = held_by(plan)
+    nodes = plan.held
     lines = [f"kernel {number}:"]
     if group.turns:
         lines.append("  loops run one after another; what lies between stays in the cache")

@@ -193,6 +193,11 @@ class Parameter:
     kind: str = ""
     captured: bool = False
 
+    @property
+    def binds(self) -> list[str]:
+        """The symbols that an array's shape tells."""
+        return [str(dim) for dim in self.shape if str(dim).isalnum() and dim != 1]
+
     def __str__(self) -> str:
         """`x0: float32[n0]` or `s0: float`."""
         if self.dtype is None:

@@ -516,14 +516,14 @@ class _Division:
         used |= {name: arrays[name] for name in written}
         if not used:  # some array has to say which device it is
             used = dict(list(arrays.items())[:1])
-        told = {s for p in used.values() for s in _plain(p)} | graph.scalar_lengths.keys()
+        told = {s for p in used.values() for s in p.binds} | graph.scalar_lengths.keys()
         for symbol in lengths_of(nodes):
             if symbol not in told:
-                teller = next((p for p in arrays.values() if symbol in _plain(p)), None)
+                teller = next((p for p in arrays.values() if symbol in p.binds), None)
                 if teller is None:
                     raise _Undivided
                 used[teller.name] = teller
-                told |= set(_plain(teller))
+                told |= set(teller.binds)
         spoken = {name for node in nodes for name in node.payload.symbols} | {*lengths_of(nodes)}
         spoken |= {
             name for symbol, length in graph.scalar_lengths.items() if symbol in spoken
@@ -540,8 +540,3 @@ class _Division:
         parameters = (*ordered, *numbers)
         shown = tuple(titles.get(p.name, p.name) for p in parameters)
         return Graph(parameters, tuple(outputs), guards, shown, lines)
-
-
-def _plain(parameter: Parameter) -> list[str]:
-    """The symbols that an array's shape binds."""
-    return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]

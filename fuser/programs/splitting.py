@@ -118,7 +118,7 @@ class Splitter:
             for symbol in lengths_of(call):
                 told.setdefault(symbol, number)
         for parameter in self.values.values():
-            for symbol in _plain(parameter):
+            for symbol in parameter.binds:
                 told.pop(symbol, None)
         for symbol in self.graph.scalar_lengths:
             told.pop(symbol, None)
@@ -407,14 +407,14 @@ class Splitter:
     def _parameters(self, inside: Sequence[Node], taken: Mapping[int, Node]) -> list[Parameter]:
         """Scalars, the arrays that a stage reads, and those that bind its lengths."""
         names = {self.names[key] for key in taken}
-        bound = {s for name in names for s in _plain(self.values[name])}
+        bound = {s for name in names for s in self.values[name].binds}
         bound |= self.graph.scalar_lengths.keys()
         for symbol in lengths_of((*taken.values(), *inside)):
             if symbol not in bound:
-                name = next((n for n, p in self.values.items() if symbol in _plain(p)), None)
+                name = next((n for n, p in self.values.items() if symbol in p.binds), None)
                 if name is not None:
                     names.add(name)
-                    bound |= set(_plain(self.values[name]))
+                    bound |= set(self.values[name].binds)
         pairs = self.graph.guards_of_integers
         speaking = {name for _, told in pairs for name in dims.symbols(told)}
         names |= self.graph.integer_arrays & speaking
@@ -444,10 +444,6 @@ def _is_decision(step: Step) -> bool:
     """Whether a step is one."""
     return isinstance(step, Asked) and step.decides
 
-
-def _plain(parameter: Parameter) -> list[str]:
-    """The symbols that an array's shape binds."""
-    return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]
 
 
 def _walk_to(

@@ -61,3 +61,8 @@ class Plan:
     realised: dict[str, str] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     repeat: Repeat | None = None
+
+    @property
+    def held(self) -> dict[str, Node]:
+        """What temporaries and outputs hold, by buffer."""
+        return {buffer.name: buffer.node for buffer in (*self.temporaries, *self.outputs)}

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fuser.base.records import changed
 from fuser.ir import dims
-from fuser.ir.graph import Node
 from fuser.scheduling.clustering import Pair
 from fuser.scheduling.nest_sequences import joined, settled
 from fuser.scheduling.plans import Plan
@@ -15,7 +14,7 @@ from fuser.scheduling.row_tiles import Group, chained, runs_by_rows
 
 def by_rows(found: Plan) -> Plan:
     """A plan whose nests hand rows to each other where they can."""
-    groups = chained(found.groups, _held(found))
+    groups = chained(found.groups, found.held)
     chains = [group for group in groups if group.rows is not None]
     if not chains:
         return changed(found, groups=tuple(joined(groups)))
@@ -39,7 +38,7 @@ def as_run(plan: Plan, running: Collection[tuple[int, int]], sizes: Mapping[str,
         running: numbers of the groups, and of their parts, that run by rows.
         sizes: lengths by symbol.
     """
-    held = _held(plan)
+    held = plan.held
     realised, pairs = dict(plan.realised), list(plan.pairs)
     groups = []
     for number, group in enumerate(plan.groups):
@@ -60,11 +59,6 @@ def as_run(plan: Plan, running: Collection[tuple[int, int]], sizes: Mapping[str,
         groups.append(changed(group, turns=tuple(parts)) if group.turns else parts[0])
     found = changed(plan, groups=tuple(groups), realised=realised, pairs=tuple(pairs))
     return settled(found, sizes)
-
-
-def _held(plan: Plan) -> dict[str, Node]:
-    """What temporaries and outputs hold, by buffer."""
-    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
 
 
 def _chain_of(chains: Sequence[Group]) -> dict[int, int]:

@@ -17,7 +17,7 @@ from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
-from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes, held_by
+from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes
 
 
 def count(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
     """
     unfused, operations = _unfused(spec.graph, sizes)
     plan = settled(spec.plan, sizes)
-    nodes = held_by(plan)
+    nodes = plan.held
     planned = 0
     for group in plan.groups:
         planned += sum(group_writes(group, nodes, sizes).values())
@@ -186,7 +186,7 @@ def _crossings(plan: Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     written: dict[str, tuple[int, int]] = {}
     reads: dict[str, list[tuple[int, int]]] = {}
     nodes: dict[str, Node] = {}
-    held = held_by(plan)
+    held = plan.held
     for number, group in enumerate(plan.groups):
         for read in group_reads(group, held, sizes):
             for name, size in read.items():

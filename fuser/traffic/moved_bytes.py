@@ -108,11 +108,6 @@ def elements_of(node: Node, sizes: Mapping[str, int]) -> int:
     return dims.evaluate(dims.product(node.shape), sizes)
 
 
-def held_by(plan: Plan) -> dict[str, Node]:
-    """What temporaries and outputs hold, by buffer."""
-    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
-
-
 def group_reads(
     group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
 ) -> list[dict[str, int]]:
@@ -221,7 +216,7 @@ def _seen(chain: Chain, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]
 
 def nominal_traffic(plan: Plan) -> int:
     """Bytes that a plan moves where every length is the nominal one."""
-    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), held_by(plan), 0
+    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), plan.held, 0
     for group in plan.groups:
         total += sum(group_writes(group, held, sizes).values())
         total += sum(sum(read.values()) for read in group_reads(group, held, sizes))

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser.scheduling import nest_sequences, row_tiles
 from fuser.scheduling.row_reductions import reuse
-from fuser.traffic import ledger, moved_bytes
+from fuser.traffic import ledger
 from tests.fuser.scheduling.plans import plan_of
 
 
@@ -97,7 +97,7 @@ def test_sums_of_all_beside_rows_are_made_by_rows(function: Any) -> None:
 def test_blocks_are_as_small_as_what_is_handed_on() -> None:
     """Rows that are stored as well have to be near too."""
     spec, _ = plan_of(double_centred, np.ones((N, K)))
-    held = moved_bytes.held_by(spec.plan)
+    held = spec.plan.held
     groups = nest_sequences.apart(spec.plan).groups
     group = next(group for group in groups if group.rows is not None)
     assert row_tiles.row_bytes(group.rows, held, {"n0": 5000, "n1": 3}) == 8 * 5000

@@ -22,7 +22,7 @@ from fuser.runtime.launch import bind
 from fuser.scheduling import row_tiles, schedule, verdicts
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
-from fuser.traffic import ledger, moved_bytes
+from fuser.traffic import ledger
 from tests.fuser.passes.test_concatenated_reductions import assert_same
 from tests.fuser.randomly import randomly
 from tests.fuser.scheduling.plans import plan_of
@@ -155,7 +155,7 @@ def test_memory_is_for_some_rows_as_planned(name: str) -> None:
     (group,) = spec.plan.groups
     (number,) = (k for k, part in enumerate(group.parts) if part.rows is not None)
     assert launch.by_rows == {(0, number)}
-    held, chain = moved_bytes.held_by(spec.plan), group.parts[number].rows
+    held, chain = spec.plan.held, group.parts[number].rows
     blocks = launch.groups[number].blocks
     assert blocks is not None
     assert chain is not None
