@@ -673,8 +673,8 @@ MASK_INDEX = (
     "runs; use np.where(mask, a, b), or multiply by the mask"
 )
 ARRAY_INDEX = (
-    "this index is not fused: an array of several axes or of one number, arrays beside slices, or "
-    "a step; NumPy picks the elements between kernels"
+    "this index is not fused: an array of several axes or of one number, arrays beside slices, a "
+    "step, or of an array without elements; NumPy picks the elements between kernels"
 )
 
 

@@ -165,7 +165,12 @@ def beside(x: TracedArray, index: TracedArray, axis: int, first: int) -> tuple[A
         index: of at least one axis.
         axis: of `x`.
         first: where the index's axes begin.
+
+    Raises:
+        Unsupported: another axis has no elements: no kernel would look at the index.
     """
+    if not all(length for place, length in enumerate(x.shape) if place != axis):
+        raise Unsupported("runtime-check", "indexing", "an array without elements")
     rank, own = index.ndim, x.ndim - 1
     before = [k if k < first else k + rank for k in range(own)]
     lead = (None,) * first

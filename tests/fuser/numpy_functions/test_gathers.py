@@ -240,3 +240,24 @@ def test_random_indices(data: st.DataObject) -> None:
 
 
 DOUBLED: Callable[..., Any] = fuser.fuse(lambda x, i: x[i] * 2, fallback="allow")
+
+
+def _assigned(x: Any, i: Any) -> Any:
+    y = x.copy()
+    y[i] = 1
+    return y
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, i: x[i] * 2, lambda x, i: np.take(x, i, axis=0) + 1, _assigned,
+])  # fmt: skip
+def test_an_index_beyond_an_axis_of_an_array_without_elements(function: Any) -> None:
+    """NumPy looks at it, though there is nothing to read; calls with elements stay fused."""
+    fused = fuser.fuse(function, fallback="allow")
+    right, wrong = np.array([0, 1]), np.array([0, 4])
+    for shape in ((2, 3), (2, 0), (2, 5), (2, 0), (2, 3)):
+        x = np.ones(shape)
+        np.testing.assert_array_equal(fused(x, right), function(x, right))
+        with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 with size 2"):
+            fused(x, wrong)
+    assert not fused.explain(np.ones((2, 3)), right).fallbacks
