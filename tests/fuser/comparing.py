@@ -13,6 +13,9 @@ import fuser
 from fuser.base import trees
 
 Function = Callable[..., Any]
+#: As `close`: what sums of some thousand numbers are rounded by, by the dtype.
+ROUNDED = -1.0
+_ROUNDED = {"e": 1e-2, "f": 2e-4, "d": 1e-10}
 
 
 def faults() -> int:
@@ -62,9 +65,14 @@ def difference(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> str
 
 def wrong_places(wanted: Any, found: Any, ulp: float, close: float = 0) -> Any:
     """Where values differ by more than is allowed; NaN is NaN, 0.0 is not -0.0 if nothing is."""
+    if wanted.dtype.kind == "c" and close:
+        return wrong_places(wanted.real, found.real, ulp, close) | wrong_places(
+            wanted.imag, found.imag, ulp, close
+        )
     if wanted.dtype.kind != "f":
         return wanted != found
     if close:
+        close = _ROUNDED[wanted.dtype.char] if close == ROUNDED else close
         wide = found.astype(np.float64), wanted.astype(np.float64)
         return ~np.isclose(*wide, rtol=close, atol=close, equal_nan=True)
     same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
@@ -165,6 +173,16 @@ def unlike(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> str:
         if text := difference(one, two, ulp, close):
             return f"number {place}: {text}"
     return ""
+
+
+def same(wanted: Any, found: Any) -> bool:
+    """Whether two results have the same types, layouts and bits; a NaN is a NaN."""
+    return not unlike(wanted, found)
+
+
+def assert_near(wanted: Any, found: Any) -> None:
+    """Fail where two results differ: in types, layout, or values by more than sums are rounded."""
+    assert_alike(wanted, found, close=ROUNDED)
 
 
 def assert_alike(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> None:

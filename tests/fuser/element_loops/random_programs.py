@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import fuser
-from tests.fuser.comparing import faults
+from tests.fuser.comparing import faults, same
 
 
 class Writer:
@@ -85,26 +85,6 @@ def loaded(source: str, name: str) -> Any:
     names: dict[str, Any] = {"__name__": name.replace(" ", "_")}
     exec(compile(source, f"<{name}>", "exec"), names)
     return names["f"]
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two results are the same, bit for bit but for NaN."""
-    if isinstance(one, tuple):
-        return type(other) is tuple and all(map(same, one, other))
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, (np.ndarray, np.generic)):
-        if one.dtype != other.dtype or one.shape != other.shape:
-            return False
-        left, right = np.asarray(one), np.asarray(other)
-        if left.dtype.kind != "f":
-            return bool(np.array_equal(left, right))
-        nan = np.isnan(left)
-        return bool(
-            np.array_equal(nan, np.isnan(right))
-            and np.where(nan, 0, left).tobytes() == np.where(nan, 0, right).tobytes()
-        )
-    return repr(one) == repr(other)
 
 
 def outcome(function: Callable[..., Any], args: list[Any]) -> tuple[str, Any]:

@@ -10,8 +10,7 @@ import pytest
 
 import fuser
 from fuser.suites.families.element_loops import edit_distance
-from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_programs import same
+from tests.fuser.comparing import faults, same
 
 
 def _turns(a: Any, b: Any) -> Any:

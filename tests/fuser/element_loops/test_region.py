@@ -16,8 +16,8 @@ from fuser.capture import element_loops
 from fuser.element_loops.code import Constant, For, If, inner, may_end_in
 from fuser.element_loops.kinds import NotTypedError
 from fuser.element_loops.translate import translated
-from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_programs import outcome, same
+from tests.fuser.comparing import faults, same
+from tests.fuser.element_loops.random_programs import outcome
 
 
 def _past_the_end(x: Any, n: int) -> None:

@@ -12,7 +12,7 @@ import fuser
 from fuser.element_loops.code import Constant, For, If, Load, Store, everything
 from fuser.element_loops.row_blocks import blocked
 from fuser.element_loops.translate import translated
-from tests.fuser.element_loops.random_programs import same
+from tests.fuser.comparing import same
 
 _INSIDE = "for j in range(1, a.shape[1]):\n    for i in range(a.shape[0]):\n        "
 BLOCKED = {

@@ -17,8 +17,7 @@ from fuser.backends.cpu.machine import workers
 from fuser.element_loops.code import For, everything
 from fuser.element_loops.sharing import shared
 from fuser.element_loops.translate import translated
-from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_programs import same
+from tests.fuser.comparing import faults, same
 from tests.settings import settings
 
 _I = "for i in range(a.shape[0]):\n    "

@@ -9,8 +9,7 @@ import pytest
 
 import fuser
 from fuser.element_loops.translate import translated
-from tests.fuser.comparing import faults
-from tests.fuser.element_loops.random_programs import same
+from tests.fuser.comparing import faults, same
 
 _I, _K = "for i in range(a.shape[0]):\n    ", "for k in range(a.shape[1]):\n        "
 COPIED = {

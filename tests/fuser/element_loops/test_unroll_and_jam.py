@@ -11,7 +11,8 @@ import fuser
 from fuser.element_loops.code import For, everything
 from fuser.element_loops.translate import translated
 from fuser.element_loops.unroll_and_jam import IN_TURN, WIDTH, jammed
-from tests.fuser.element_loops.random_programs import loaded, outcome, same
+from tests.fuser.comparing import same
+from tests.fuser.element_loops.random_programs import loaded, outcome
 
 _J = "for j in range(a.shape[1]):\n    "
 JAMMED = {
