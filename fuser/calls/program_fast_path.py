@@ -17,9 +17,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fuser.backend import MISSED, PythonCall
+from fuser.backend import MISSED, PythonCall, elsewhere
 from fuser.base import config, counters, notices, trees
-from fuser.base.call_keys import signature
+from fuser.base.call_keys import is_cupy, signature
 from fuser.base.records import changed
 from fuser.calls.owner import Owner
 from fuser.calls.program_steps import (
@@ -49,6 +49,7 @@ class _Path:
     Attributes:
         call: the call, without its arrays.
         program: its steps.
+        there: its arrays are in a device's memory.
         alone: it asks nothing of values, so there are no others beside it.
         names: of its arguments' values, in order.
         counts: what each such call adds to the counters.
@@ -61,6 +62,7 @@ class _Path:
     def __init__(self, call: Call, program: Program, owner: Owner, count: int) -> None:
         """Look at it; `count`: of the arguments."""
         self.call, self.program = changed(call, arrays={}), program  # it lives longer than they
+        self.there = any(is_cupy(type(array)) for array in call.arrays.values())
         found, trace = call.specialisation, call.specialisation.trace
         self.alone = not any(isinstance(step, Asked) for step in program.steps)
         self.scalars = dict(found.scalar_leaves)
@@ -175,6 +177,7 @@ class ReadyProgram(config.Standing):
         self.missed = 0
         self._where = dict(found.array_leaves)
         self._captured = [(array, Kind.of(array)) for array in found.captured.values()]
+        self._there = path.there
         self._watched = {
             name: self._where.get(name, found.captured.get(name))
             for name in itertools.chain(path.written, *path.apart)
@@ -203,6 +206,8 @@ class ReadyProgram(config.Standing):
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """What the function gives, or MISSED where the call has to be looked at again."""
+        if self._there and elsewhere(args) is not None:
+            return MISSED
         if self._alone is None:
             return self.run_leaves(*args)
         if any(Kind.of(array) != kind for array, kind in self._captured):

@@ -231,6 +231,29 @@ def test_another_device_lets_kernels_have_their_memory_too(cupy: Any) -> None:
             np.testing.assert_array_equal(fused(cupy.asarray(rows)).get(), wanted)
 
 
+@pytest.mark.parametrize("name", ["matmul", "loop"])
+def test_known_programs_run_on_the_device_of_their_arrays(cupy: Any, name: str) -> None:
+    """Whichever device is current: what CuPy does between kernels, too."""
+
+    def product(x: Any, y: Any) -> Any:
+        return np.tanh(x * 2) @ (y.T + 1) - 1
+
+    def loop(x: Any, y: Any) -> Any:
+        for _ in range(3):
+            x = x * 2 + y
+        return np.sort(x, axis=0)
+
+    function = product if name == "matmul" else loop
+    fused, x = fuser.fuse(function, fallback="allow"), cupy.asarray(ROWS)
+    for _ in range(4):
+        fused(x, x)
+    with cupy.cuda.Device(1):
+        for _ in range(2):
+            found = fused(x, x)
+            assert found.device_id == 0
+    np.testing.assert_allclose(found.get(), function(ROWS, ROWS), rtol=2e-5, atol=1e-5)
+
+
 def test_a_short_row_takes_no_memory_from_a_long_one(cupy: Any) -> None:
     """What one plan needs more than others stays allowed, in whatever order lengths come."""
     fused = fuser.fuse(lambda x: x - x.max(-1, keepdims=True), fallback="error")
