@@ -59,3 +59,12 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def never_brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small calls stay fused, though NumPy's operations take less: tests of how they are served."""
+    from fuser.calls import attributes, fused_function
+
+    for module in (attributes, fused_function):
+        monkeypatch.setattr(module, "is_brief", lambda *_: False)

@@ -20,6 +20,7 @@ from fuser.base.errors import Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a, namespace_of, type_has
 from fuser.base.records import record
 from fuser.calls.running import copied_into
+from fuser.calls.specialisation import FRAME_NS, is_brief
 from fuser.capture.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -174,6 +175,15 @@ class Frames:
         self._latest = frame
         values = frame.values(leaves)
         return None if values is None else (frame, values)
+
+    def gives_way(self, frame: Frame, values: Sequence[Any]) -> bool:
+        """Whether NumPy takes less than a frame, by estimate; `values`: what it has just run on."""
+        known = frame.fused.known_for(*trees.flatten((tuple(values), {})))
+        calls = [specialisation.match(values) for specialisation in known]
+        if not any(call is not None and is_brief(call, FRAME_NS) for call in calls):
+            return False
+        self._latest = None
+        return True
 
     def note(
         self, owner: Owner, leaves: Sequence[Any], attributes: Iterable[Attribute]

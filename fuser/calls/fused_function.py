@@ -62,7 +62,7 @@ from fuser.calls import (
     running,
 )
 from fuser.calls.running import copied_into, given_buffers
-from fuser.calls.specialisation import Call, Specialisation, is_brief
+from fuser.calls.specialisation import READY_NS, Call, Specialisation, is_brief
 from fuser.capture.effects import tracing_here
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
@@ -324,7 +324,7 @@ class FusedFunction(_Base[P, Result]):
             with device:
                 return self(*args, **kwargs) if out is None else self(*args, **kwargs, out=out)
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
-            return _run_frame(self, *frame, args, kwargs, out)
+            return self._through(frame, args, kwargs, out, fell)
         if budget.is_open() or tracing_here() or forks.imports_here():
             return self._fall_back(self._reentered, args, kwargs, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
@@ -360,12 +360,22 @@ class FusedFunction(_Base[P, Result]):
         if reason is None:  # it raises itself, after what it writes before that
             return self.__wrapped__(*args, **kwargs)
         if frame is not None:
-            return _run_frame(self, *frame, args, kwargs, out)
+            return self._through(frame, args, kwargs, out, fell)
         fell.append(reason)
         result = self._fall_back(reason, args, kwargs, out)
         if reason.code == "not-traceable":
             self._confirm(structure, leaves)
         return result
+
+    def _through(
+        self, frame: tuple[Any, Any], args: Any, kwargs: Any, out: Any, fell: list[Reason]
+    ) -> Any:
+        """Run what is run instead of a function that assigns attributes, see `attributes`."""
+        found = _run_frame(self, *frame, args, kwargs, out)
+        known = self._frames if out is None and self._may_give_way else None
+        if known is not None and known.gives_way(*frame):
+            fell.append(Reason("no-gain", self._name, LONG_WAY))
+        return found
 
     def _confirm(self, structure: Any, leaves: Sequence[Any]) -> None:
         """Do not trace such calls again: the plain function ran where its trace had raised."""
@@ -513,6 +523,9 @@ class FusedFunction(_Base[P, Result]):
                 self._latest_out = short
             return True
         made, installed = make_ready(call), False
+        if made is not None and not made.knows_its_arguments:
+            if self._may_give_way and is_brief(call, READY_NS):
+                return False
         if made is not None and (known is None or not known.holds()):
             installed = self._install(made.native(call, leaves, names, structure))
         if spread:

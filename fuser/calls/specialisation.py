@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,15 @@ import numpy as np
 
 from fuser import executor
 from fuser.base import trees
+from fuser.base.errors import FuserError
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.protocols import is_array
 from fuser.base.records import field, record
 from fuser.capture import captures
 from fuser.capture.contents import Contents
 from fuser.ir import dims
-from fuser.ir.opaque_calls import LOOPS, PatternMiss
+from fuser.ir.graph import Graph, Node
+from fuser.ir.opaque_calls import LOOP, LOOPS, PatternMiss, filled
 from fuser.ir.views import Broadcast
 from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Trace, Write
@@ -81,16 +84,23 @@ class Specialisation:
     def looking_ns(self) -> float:
         """Nanoseconds, by estimate, that Python takes at each call beside kernels and functions.
 
-        It compares what names hold, reads numbers off values, and repeats results.
+        It compares what names hold, reads numbers off values, decides, and repeats results. What
+        is done before the plain function runs a call in the end is in vain.
         """
+        if self.trace.stopped is not None:
+            return IN_VAIN_NS
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
         looks = sum(map(_look_ns, held))
-        calls = [node.payload for node in self.trace.graph.nodes if node.op.is_opaque]
-        reads = bool(calls) and all(call.is_inner for call in calls)
+        calls = {node.payload.number: node.payload for node in self.trace.graph.nodes
+                 if node.op.is_opaque}.values()  # fmt: skip
+        asked = sum(call.is_inner for call in calls)
+        loops = sum(call.name == LOOP for call in calls)
+        steps: float = BREAK_NS * (len(calls) - asked - loops) + LOOP_NS * loops
+        steps += READ_NS * (0 < asked == len(calls)) + ASKED_NS * max(asked - 2, 0)
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
         repeats = any(type(view) is Broadcast for view in seen)
-        return looks + READ_NS * reads + REPEAT_NS * repeats
+        return looks + steps + REPEAT_NS * repeats
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -180,14 +190,26 @@ class Call:
         self.numbers, self.sizes = {**self.numbers, **numbers}, {**self.sizes, **known}
 
 
-#: Nanoseconds that Python takes to look at a call of which no short way is known, those of one
-#: NumPy operation, and of an element of one.
-LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
+#: Nanoseconds that Python takes to look at a call of which no short way is known.
+LONG_WAY_NS = 50_000
+#: Those of one NumPy operation, of one that gathers, of a view, of one number, and of an element.
+OPERATION_NS, GATHER_NS, VIEW_NS, NUMBER_NS, ELEMENT_NS = 400, 150, 100, 50, 0.5
+#: Those of handing attributes in, and of assigning what came out.
+FRAME_NS = 3500
+#: Those of a way of known shapes and strides that finds integers, or what to write into, each time.
+READY_NS = 20_000
 #: Those of a look at a list, a dict or a set that a name leads to, and of each value in it.
 LOOK_NS, PART_NS = 300, 20
-#: Those of numbers that are read off values, and of results that are read-only views.
-READ_NS, REPEAT_NS = 500, 3000
+#: Those of numbers that are read off values, of each further one and each decision, and of results
+#: that are read-only views.
+READ_NS, ASKED_NS, REPEAT_NS = 500, 60, 3000
+#: Those around a function that NumPy runs between kernels, and around a loop over arrays.
+BREAK_NS, LOOP_NS = 180, 4000
+#: NumPy's operations up to which what is in vain beside them is more than a twentieth.
+IN_VAIN_NS = 5000
 _COMPARED = (list, dict, set)
+#: How an expression ends of whose numbers some are not known.
+_UNKNOWN = (FuserError, LookupError, NameError, TypeError, ArithmeticError)
 
 
 def _look_ns(held: Any) -> float:
@@ -216,12 +238,43 @@ def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
     """
     if not all(isinstance(array, np.ndarray | np.generic) for array in call.arrays.values()):
         return False
-    nodes = [n for n in call.specialisation.trace.graph.nodes if not n.op.is_input]
-    if any(node.op.is_opaque and node.payload.name in LOOPS for node in nodes):
-        return False
-    count = sum(not (node.op.is_opaque or node.op.uniform) for node in nodes)
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
-    return count * (OPERATION_NS + ELEMENT_NS * max(sizes, default=1)) < limit_ns
+    return _operations_ns(call, call.specialisation.trace.graph, max(sizes, default=1)) < limit_ns
+
+
+def _operations_ns(call: Call, graph: Graph, size: int) -> float:
+    """Nanoseconds of NumPy's operations, on arrays of so many elements; those of loops, too.
+
+    Infinite where how often a loop runs is not known before.
+    """
+    found, loops = 0.0, dict[int, Any]()
+    for node in graph.nodes:
+        if node.op.is_opaque and node.payload.name in LOOPS:
+            loops[node.payload.number] = node.payload
+        elif node.op.is_view and node.shape:
+            found += VIEW_NS
+        elif not (node.op.is_input or node.op.is_opaque or node.op.uniform):
+            whole = GATHER_NS if node.op.gathers else OPERATION_NS
+            found += whole + ELEMENT_NS * size if node.shape or _reduces(node) else NUMBER_NS
+    for loop in loops.values():
+        if loop.name != LOOP:
+            return math.inf
+        from fuser.ir.loops import STATED, region_of  # most functions have no loops
+
+        region = region_of(loop.args)
+        try:
+            span = filled(loop.args[STATED], (), call.numbers)
+        except _UNKNOWN:  # it is known in an iteration of another loop, or between kernels
+            return math.inf
+        if region.leaving.is_early:
+            return math.inf
+        found += len(range(*span)) * _operations_ns(call, region.graph, size)
+    return found
+
+
+def _reduces(node: Node) -> bool:
+    """Whether a number is what is left of an array."""
+    return any(arg.shape for arg in node.args) and not node.op.is_view
 
 
 def specialise(

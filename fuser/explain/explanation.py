@@ -22,6 +22,7 @@ from fuser.base.errors import (
 from fuser.base.packages import NO_INSTANCES
 from fuser.calls import lazy_arrays
 from fuser.calls.owner import Owner
+from fuser.calls.specialisation import is_brief
 from fuser.executor import CannotRun
 from fuser.explain import drawing, graph_breaks, loop_text
 from fuser.explain.candidates import COLUMNS
@@ -288,6 +289,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         if (lazily := lazy_arrays.caller(leaves, "explained")) is not None:
             found.groups, found.fallbacks = lazily(function, structure, leaves)
             return found
+        known = [reason for reason in function.fallbacks if reason.code == "no-gain"]
         function, args, kwargs = function.seen_as(args, kwargs)
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
@@ -295,6 +297,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     except (CannotRun, Unsupported) as error:
         found.fallbacks.append(error.reason)
         return found
+    found.fallbacks += known if known and is_brief(call) else ()
     trace, spec = call.specialisation.trace, call.specialisation.spec
     found.graph = trace.graph
     told = _told_by_integers(trace.graph)

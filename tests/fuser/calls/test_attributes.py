@@ -111,6 +111,7 @@ def described(thing: Any) -> dict[str, Any]:
     return {"held": [(name, type(v).__name__, repr(v)) for name, v in held.items()], "one": shared}
 
 
+@pytest.mark.usefixtures("never_brief")
 @pytest.mark.parametrize("bound", [False, True])
 @pytest.mark.parametrize("name", METHODS)
 def test_attributes_hold_what_the_plain_method_leaves(name: str, bound: bool) -> None:

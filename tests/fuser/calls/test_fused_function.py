@@ -16,7 +16,7 @@ import fuser
 from fuser.calls.fused_function import PATIENCE
 from fuser.calls.trace_cache import VALUE_LIMIT
 from fuser.capture import captures
-from tests.fuser.comparing import assert_same, compare, difference, independent
+from tests.fuser.comparing import assert_same, compare, difference, independent, unlike
 from tests.threads import on_threads, running
 
 CHANCE = np.random.default_rng(2)
@@ -433,6 +433,71 @@ def test_what_numpy_does_at_once_is_numpys(function: Any) -> None:
     for _ in range(2 * PATIENCE):
         assert np.array_equal(fused(X), function(X))
     assert [reason.code for reason in fused.fallbacks] == ["no-gain"]
+
+
+class Sum:
+    """An attribute that calls assign."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+
+    def add(self, x: Any) -> Any:
+        """Add to it."""
+        self.total = self.total + x * 0.5
+        return self.total
+
+
+def _halved(x: Any) -> Any:
+    for _ in range(len(x) % 7):
+        x = x * 0.5 + 1
+    return x
+
+
+def _refused(x: Any) -> Any:
+    if (x > 0).any():
+        raise ValueError("above 0")
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("made", "small", "large"),
+    [
+        (lambda: lambda x: (max(x[:3]), min(x[:3])), ["no-gain"], ["no-gain"]),
+        (lambda: Sum().add, ["no-gain"], []), (lambda: _halved, ["no-gain"], []),
+        (lambda: lambda x: x * 2 + 1, [], []),
+        (lambda: lambda x: x[np.argsort(x)], ["no-gain", "unsupported-function"],
+         ["unsupported-function"]),
+    ],
+)  # fmt: skip
+def test_where_steps_take_longer_than_numpy(made: Any, small: Any, large: Any) -> None:
+    """By an estimate of both, for the lengths of these calls; `error` has kernels all the same."""
+    for length, codes in ((4, small), (100_000, large)):
+        fused, plain = fuser.fuse(made(), fallback="allow"), made()
+        for turn in range(3 * PATIENCE):
+            x = np.arange(1.0 * length) + turn
+            assert unlike(plain(x), fused(x)) == ""
+        assert sorted(reason.code for reason in fused.fallbacks) == codes
+        shown = [reason.code for reason in fused.explain(np.arange(1.0 * length)).fallbacks]
+        assert "no-gain" not in codes or shown == codes
+    if "unsupported-function" not in small:
+        strict = fuser.fuse(made(), fallback="error")
+        for _ in range(2 * PATIENCE):
+            strict(np.arange(4.0))
+        assert not strict.fallbacks
+
+
+def test_what_raises_after_a_decision_is_decided_once() -> None:
+    """Small calls that raise again and again are the plain function's, the others are fused."""
+    fused = fuser.fuse(_refused, fallback="allow")
+    for _ in range(3 * PATIENCE):
+        with pytest.raises(ValueError, match="above 0"):
+            fused(np.ones(4))
+        assert fused(-np.ones(4)).tolist() == [-2.0] * 4
+    before = fuser.stats().get("decisions", 0)
+    with pytest.raises(ValueError, match="above 0"):
+        fused(np.ones(4))
+    assert fused(-np.ones(4)).tolist() == [-2.0] * 4
+    assert fuser.stats().get("decisions", 0) <= before + 1
 
 
 MANY = {str(number): float(number) for number in range(60)}

@@ -205,6 +205,7 @@ def fallbacks(fused: Any, *args: Any) -> int:
     return int(fuser.stats().get("fallbacks", 0) - before)
 
 
+@pytest.mark.usefixtures("never_brief")
 def test_a_path_that_raises_leaves_the_others_fused() -> None:
     """The plain function runs where it raises, and there alone; `error` demands no more."""
     fused = fuser.fuse(refusing, fallback="error")
@@ -251,6 +252,7 @@ def test_numbers_that_are_read_compile_once() -> None:
     assert len(entry.found) == 2
 
 
+@pytest.mark.usefixtures("never_brief")
 def test_paths_have_a_limit_and_a_reason() -> None:
     """Beyond it NumPy runs other outcomes, and the known ones stay fused."""
 
@@ -340,6 +342,7 @@ def test_what_a_loop_takes_back_is_asked_again() -> None:
             assert_alike(fused(np.full(5, value)), shrunk(np.full(5, value)), close=1e-12)
 
 
+@pytest.mark.usefixtures("never_brief")
 def test_calls_that_all_end_in_numpy_decide_nothing_any_more() -> None:
     """After some such calls NumPy runs them at once; one that is fused keeps decisions alive."""
 

@@ -71,6 +71,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("never_brief")
 @pytest.mark.parametrize("name", ASKED)
 def test_what_decides_is_asked_anew_at_each_call(name: str) -> None:
     """Both outcomes, in both orders, dtypes that differ; never a fallback."""

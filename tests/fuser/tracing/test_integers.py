@@ -235,6 +235,7 @@ def test_numpy_integers_are_symbols_too() -> None:
             assert compare(fused, x, np.int64(k)) == "", k
 
 
+@pytest.mark.usefixtures("never_brief")
 @pytest.mark.parametrize(
     ("name", "classes"),
     [
