@@ -548,6 +548,22 @@ for _name in "add sub mul truediv pow".split():
     _reflected(f"__r{_name}__", getattr(operator, _name))
 
 
+def _repeating(name: str) -> None:
+    """A NumPy scalar times a list repeats the list, or raises: it is no product of elements."""
+    operate = getattr(TracedArray, name)
+
+    def apply(self: TracedArray, other: Any) -> Any:
+        if self.generic and isinstance(other, (list, tuple)):
+            self._refuse("unsupported-argument", "a NumPy scalar times a list")
+        return operate(self, other)
+
+    setattr(TracedArray, name, apply)
+
+
+_repeating("__mul__")
+_repeating("__rmul__")
+
+
 def _reduction_method(name: str) -> Callable[..., Any]:
     """A method that is NumPy's function of the same name."""
 
