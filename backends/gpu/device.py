@@ -259,8 +259,5 @@ def _resources(number: int) -> Resources:
     """What a device has."""
     import cupy
 
-    device = cupy.cuda.Device(number)
-    found, clusters = device.attributes, int(device.compute_capability) >= 90
-    return Resources(
-        found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"], clusters
-    )
+    found = cupy.cuda.Device(number).attributes
+    return Resources(found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"])
