@@ -54,6 +54,44 @@ def test_products_of_vectors_are_sums(dtype: str) -> None:
         fuser.fuse(lambda a, b: a @ b, fallback="allow")(x[0], y[0][1:])
 
 
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("float64", "float32")])
+@pytest.mark.parametrize("shape", [(5, 7), (1, 7), (7, 1), (0, 4), (4, 0), (70, 90)])
+def test_computed_matrices_times_vectors_are_sums(
+    shape: tuple[int, int], dtypes: tuple[str, str]
+) -> None:
+    """Whether the vector stands left or right, or is a column; the matrix is not stored."""
+    random = np.random.default_rng(5)
+    a, x, y = (random.standard_normal(s).astype(t) for s, t in zip(
+        (shape, shape[1], shape[0]), (dtypes[0], *dtypes[::-1]), strict=True))  # fmt: skip
+
+    def products(a: Any, x: Any, y: Any) -> Any:
+        column = np.exp(a.T - 1) @ y[:, None]
+        return (a * 2) @ x, y @ np.abs(a), column, np.matmul(a + 1, x)
+
+    fused = fuser.fuse(products, fallback="error")
+    for _ in range(2):
+        for found, wanted in zip(fused(a, x, y), products(a, x, y), strict=True):
+            assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    assert "matmul" not in str(fused.explain(a, x, y).fallbacks)
+
+
+def test_products_with_vectors_have_numpys_zeros_and_errors() -> None:
+    """NaN, infinities, no zero with a sign; lengths have to be the same, also where one is 1."""
+    fused = fuser.fuse(lambda a, x: (a * 1.0) @ x, fallback="allow")
+    a = np.array([[-0.0, -0.0], [np.inf, 1.0], [np.nan, 2.0], [np.inf, -np.inf]])
+    for x in (np.array([1.0, 1.0]), np.array([0.0, 1.0])):
+        with np.errstate(invalid="ignore"):
+            found, wanted = fused(a, x), (a * 1.0) @ x
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[:1]), np.signbit(wanted[:1]))
+    for shapes in (((3, 4), 3), ((3, 4), 1), ((3, 1), 4), ((3, 4), (3, 1))):
+        with pytest.raises(ValueError, match="matmul"):
+            fused(np.ones(shapes[0]), np.ones(shapes[1]))
+    assert fused(np.ones((3, 4)), np.ones((4, 1))).shape == (3, 1)
+    assert fused(np.ones((3, 4)), np.ones((4, 2))).shape == (3, 2)
+
+
 def test_a_numpy_scalar_is_no_place_for_results() -> None:
     """`out=` of a NumPy scalar, which is no array: NumPy's own error."""
     fused = fuser.fuse(lambda x, y: np.multiply(x, y, out=y), fallback="allow")
