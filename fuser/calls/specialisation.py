@@ -91,7 +91,7 @@ class Specialisation:
             return IN_VAIN_NS
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
-        looks = sum(map(_look_ns, held))
+        looks = sum(map(_look_ns, held)) + CALLED_NS * sum(guard.asks for guard in self.names)
         calls = {node.payload.number: node.payload for node in self.trace.graph.nodes
                  if node.op.is_opaque}.values()  # fmt: skip
         asked = sum(call.is_inner for call in calls)
@@ -200,6 +200,8 @@ FRAME_NS = 3500
 READY_NS = 20_000
 #: Those of a look at a list, a dict or a set that a name leads to, and of each value in it.
 LOOK_NS, PART_NS = 300, 20
+#: Those of a function that keeps its results, which is asked for one.
+CALLED_NS = 600
 #: Those of numbers that are read off values, of each further one and each decision, and of results
 #: that are read-only views.
 READ_NS, ASKED_NS, REPEAT_NS = 500, 60, 3000

@@ -1,5 +1,6 @@
 """Calls: out=, keywords, methods, nesting, pickling, size-free kernels and threads."""
 
+import functools
 import inspect
 import pickle
 import pydoc
@@ -453,6 +454,11 @@ def _halved(x: Any) -> Any:
     return x
 
 
+@functools.lru_cache
+def _kept(number: int) -> float:
+    return number * 0.5
+
+
 def _refused(x: Any) -> Any:
     if (x > 0).any():
         raise ValueError("above 0")
@@ -464,7 +470,7 @@ def _refused(x: Any) -> Any:
     [
         (lambda: lambda x: (max(x[:3]), min(x[:3])), ["no-gain"], ["no-gain"]),
         (lambda: Sum().add, ["no-gain"], []), (lambda: _halved, ["no-gain"], []),
-        (lambda: lambda x: x * 2 + 1, [], []),
+        (lambda: lambda x: x * 2 + 1, [], []), (lambda: lambda x: x * _kept(3), ["no-gain"], []),
         (lambda: lambda x: x[np.argsort(x)], ["no-gain", "unsupported-function"],
          ["unsupported-function"]),
     ],
