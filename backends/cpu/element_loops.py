@@ -577,11 +577,8 @@ class _Emitter:
         if name == "add_in_any_order":
             if dtype.startswith("float"):
                 kind = args[0].scalar
-                text = f"fadd reassoc contract {args[0].typed}, {args[1].text}"
-                return b.value(text, kind, 1)
+                return b.value(f"fadd reassoc {args[0].typed}, {args[1].text}", kind, 1)
             return spell(b, "add", dtype, args)
-        if name == "term":
-            return b.value(f"fmul contract {args[0].typed}, {args[1].text}", args[0].scalar, 1)
         if name == "select":
             return b.select(*args)
         if name.startswith("exact_"):

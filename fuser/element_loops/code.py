@@ -62,12 +62,10 @@ Expression: TypeAlias = Constant | Get | Length | Load | Operation
 #: Operations that are no rows of the op table. Those that begin with `checked_` end the run where
 #: Python raises, where the result has more than 64 bits, or, of floats, where finite numbers give
 #: one that is not; `truncated` does, too. `exact_`: the result is known to have 64 bits;
-#: `positive_`: the divisor is known to be positive. `term` is a product that is added in any order,
-#: which need not be rounded before. All others are rows, with NumPy's meaning.
+#: `positive_`: the divisor is known to be positive. All others are rows, with NumPy's meaning.
 OWN = (
     "convert", "checked_convert", "truncated", "nonzero", "select", "add_in_any_order",
-    "term", "positive_floor_divide", "positive_remainder", "exact_add", "exact_subtract",
-    "exact_multiply",
+    "positive_floor_divide", "positive_remainder", "exact_add", "exact_subtract", "exact_multiply",
 )  # fmt: skip
 
 

@@ -9,11 +9,12 @@ memory; that is decided when the loop runs, by where the slices lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from fuser.base.records import changed, record
+from fuser.base.records import record
 from fuser.element_loops import complex_numbers, kinds, operators
 from fuser.element_loops.code import Constant, Expression, Get, Length, Load, Operation, Store
 from fuser.element_loops.complex_numbers import Complex, Number
@@ -652,8 +653,6 @@ def flat(lanes: Lanes) -> Lanes:
 def product(t: Translator, key: Any, left: Lanes, right: Lanes) -> Number | Slice:
     """`left @ right`: a number, or memory of its own with a small matrix or a vector.
 
-    Products of floats need not be rounded, as BLAS has it.
-
     Raises:
         NotTypedError: they have more than two axes, or no dtype that the run does not tell.
     """
@@ -668,7 +667,7 @@ def product(t: Translator, key: Any, left: Lanes, right: Lanes) -> Number | Slic
             Lanes((right.lengths[0],), lambda k: right.element((*k, *column)), (),
                   right.within[:1]),
         )  # fmt: skip
-        both = each(t, _term, factors)
+        both = each(t, partial(complex_numbers.binary, "multiply"), factors)
         dtype = dtype_of(t, both)
         if dtype == "bool":
             raise NotTypedError("a product of truth values")
@@ -682,15 +681,6 @@ def product(t: Translator, key: Any, left: Lanes, right: Lanes) -> Number | Slic
     same_lengths(t, left.lengths[-1:], right.lengths[:1])
     found = Lanes((*rows, *columns), summed_up, (), (*left.within[:-1], *right.within[1:]))
     return kept(t, key, found)
-
-
-def _term(one: Number, other: Number) -> Number:
-    """A product that is added up."""
-    value = complex_numbers.binary("multiply", one, other)
-    if isinstance(value, Value) and isinstance(value.code, Operation):
-        if value.code.dtype.startswith("float"):
-            return changed(value, code=changed(value.code, name="term"))
-    return value
 
 
 def summed(t: Translator, lanes: Lanes) -> Number:
