@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.settings import settings
 from tests.suites import cheats
 from tests.tree import ROOT
 
-FAST = ["--processes", "1", "--budget-s", "3", "--no-report"]
+FAST = ["--processes", "1", "--budget-s", "3"]
 
 
 def command(*arguments: str) -> Result:
@@ -30,10 +31,16 @@ def command(*arguments: str) -> Result:
     return CliRunner().invoke(cli.main, list(arguments))
 
 
+def run(
+    folder: Path, *more: str, variants: str = "eager", cell: str = "axpy-float32-64"
+) -> Result:
+    """Measure one cell in a moment; with `--no-report` among the arguments nothing is drawn."""
+    return command("run", cell, "--variants", variants, "--output", str(folder), *FAST, *more)
+
+
 @pytest.fixture(autouse=True)
 def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring memory speed takes seconds that no test here needs."""
-    announce = cli._announcement
     measure = cli.measure
 
     def quickly(plan: Plan, output: Path, *resumed: Any) -> Any:
@@ -41,14 +48,11 @@ def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
         return measure(few, output, *resumed)
 
     monkeypatch.setattr(cli, "measure", quickly)
-    monkeypatch.setattr(cli, "_announcement", announce)
 
 
 def test_a_run_of_one_cell(tmp_path: Path) -> None:
     """The estimate comes first, the path last, and the record holds the one cell."""
-    done = command(
-        "run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path), *FAST
-    )
+    done = run(tmp_path, "--no-report")
     assert done.exit_code == 0, done.output
     lines = done.stdout.strip().splitlines()
     assert lines[0].startswith("about ")
@@ -70,64 +74,48 @@ def test_the_report_is_written_and_printed_last(
         return folder / "report.html"
 
     monkeypatch.setattr("fuser.reports.page.render", render)
-    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
-    done = command(*arguments, *FAST[:-1])
+    done = run(tmp_path)
     assert done.stdout.strip().splitlines()[-1] == str(rendered[0] / "report.html")
     again = command("report", str(rendered[0]))
     assert (again.exit_code, rendered[1]) == (0, rendered[0])
 
 
-def test_a_report_that_fails_leaves_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (RuntimeError("no such font"), 0, "no such font"),
+        (KeyboardInterrupt, ExitCode.INTERRUPTED, "no report: interrupted; `fuser-bench report"),
+    ],
+)
+def test_a_report_that_is_not_drawn_leaves_the_record(
+    error: Any, code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure is said, the record's path is printed."""
+    """The failure, or the command that draws it, is said; the record's path is printed."""
 
     def render(folder: Path, base: Path | None = None) -> Path:
-        raise RuntimeError("no such font")
+        raise error
 
     monkeypatch.setattr("fuser.reports.page.render", render)
-    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
-    done = command(*arguments, *FAST[:-1])
-    assert done.exit_code == 0
-    assert "no such font" in done.stderr
-    assert done.stdout.strip().endswith("record.json")
-
-
-def test_ctrl_c_while_the_report_is_drawn_leaves_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command that draws it is said, and the exit code is an interruption's."""
-
-    def render(folder: Path, base: Path | None = None) -> Path:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("fuser.reports.page.render", render)
-    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
-    done = command(*arguments, *FAST[:-1])
-    assert done.exit_code == ExitCode.INTERRUPTED
-    assert "no report: interrupted; `fuser-bench report" in done.stderr
+    done = run(tmp_path)
+    assert done.exit_code == code
+    assert words in done.stderr
     assert done.stdout.strip().endswith("record.json")
 
 
 def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None:
     """With the one that is named; of one process nobody knows whether it agrees."""
-    again = [
-        "run", "axpy-float32-64", "--variants", f"eager,{cheats.spec(cheats.Honest)}", "--output",
-        str(tmp_path), *FAST,
-    ]
-    first = command(*again)
+    again = partial(run, tmp_path, "--no-report", variants=f"eager,{cheats.spec(cheats.Honest)}")
+    first = again()
     assert "again:" not in first.output
-    base = first.stdout.split()[-1]
-    second = command(*again, "--json", "--against", base)
+    second = again("--json", "--against", first.stdout.split()[-1])
     rows = json.loads(second.stdout)["repeated"]
     assert [(row["variant"], row["inside"]) for row in rows] == [("honest", None)]
-    assert command(*again, "--against", "nosuch").exit_code == ExitCode.USAGE
+    assert again("--against", "nosuch").exit_code == ExitCode.USAGE
 
 
 def test_json_is_a_summary(tmp_path: Path) -> None:
     """Standard output is one JSON document."""
-    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--json"]
-    done = command(*arguments, "--output", str(tmp_path), *FAST)
+    done = run(tmp_path, "--no-report", "--json")
     found = json.loads(done.stdout)
     assert found["rows"] == {"ok": 2}
     schema = ROOT / "suites" / "commands" / "summary.schema.json"
@@ -137,24 +125,22 @@ def test_json_is_a_summary(tmp_path: Path) -> None:
     assert Path(found["record"]).is_file()
 
 
-def test_a_wrong_result_is_exit_code_4(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variants", "code", "words"),
+    [
+        (f"eager,{cheats.spec(cheats.wrong)}", ExitCode.WRONG,
+         "wrong result: axpy-float32-64, wrong: before timing"),
+        (cheats.spec(cheats.Absent), ExitCode.NOTHING,
+         "without absent: nosuchfuser is not installed"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_or_not_measured_has_an_exit_code(
+    variants: str, code: int, words: str, tmp_path: Path
+) -> None:
     """And the row is named with its reason."""
-    variants = f"eager,{cheats.spec(cheats.wrong)}"
-    done = command(
-        "run", "axpy-float32-64", "--variants", variants, "--output", str(tmp_path), *FAST
-    )
-    assert done.exit_code == ExitCode.WRONG
-    assert "wrong result: axpy-float32-64, wrong: before timing" in done.stdout
-
-
-def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
-    """Here because the only runner is not installed."""
-    done = command(
-        "run", "axpy-float32-64", "--variants", cheats.spec(cheats.Absent), "--output",
-        str(tmp_path), *FAST,
-    )
-    assert done.exit_code == ExitCode.NOTHING
-    assert "without absent: nosuchfuser is not installed" in done.stdout
+    done = run(tmp_path, "--no-report", variants=variants)
+    assert done.exit_code == code
+    assert words in done.stdout
 
 
 def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
@@ -175,7 +161,7 @@ def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
 def test_what_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:
     """Not after four minutes."""
     (tmp_path / "file").write_text("", encoding="utf-8")
-    done = command("run", "axpy-float32-64", *FAST, "--output", str(tmp_path / "file" / "runs"))
+    done = run(tmp_path / "file" / "runs")
     assert done.exit_code == ExitCode.USAGE
     assert "--output" in done.output
 
@@ -190,30 +176,26 @@ def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))
-    done = command("run", "my_module:MINE-float32-S", "--variants", "eager", *FAST)
+    done = run(tmp_path, "--no-report", cell="my_module:MINE-float32-S")
     assert done.exit_code == 0, done.output
     assert next(iter(load(done.stdout.split()[-1]).cells)).workload == "mine"
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        ["run", "nosuch"],
-        ["run", "nosuch:NAME"],
-        ["run", "axpy", "--variants", "nosuch"],
-        ["run", "axpy", "--sizes", "huge"],
-        ["run", "axpy", "--against", "nosuch"],
-        ["run", f"{cheats.MODULE}:nosuch"],
-        ["run", "--processes", "0"],
-        ["report", "nosuch"],
-        ["nosuch"],
+        ("run nosuch", "nosuch"), ("run nosuch:NAME", "nosuch"),
+        ("run axpy --variants nosuch", "nosuch"), ("run axpy --sizes huge", "huge"),
+        ("run axpy --against nosuch", "nosuch"), (f"run {cheats.MODULE}:nosuch", "nosuch"),
+        ("run --processes 0", "0"), ("report nosuch", "nosuch"), ("nosuch", "nosuch"),
+        ("run axpy --budget-s nan", "nan is no number"),
     ],
-)
-def test_usage_is_exit_code_2(arguments: list[str]) -> None:
+)  # fmt: skip
+def test_usage_is_exit_code_2(arguments: str, words: str) -> None:
     """With a message that names the wrong part."""
-    done = command(*arguments)
+    done = command(*arguments.split())
     assert done.exit_code == ExitCode.USAGE
-    assert "nosuch" in done.output or "huge" in done.output or "0" in done.output
+    assert words in done.output
 
 
 def test_a_module_that_cannot_be_imported_is_a_usage_error(
@@ -226,13 +208,6 @@ def test_a_module_that_cannot_be_imported_is_a_usage_error(
     done = command("run", "broken_module:MINE")
     assert done.exit_code == ExitCode.USAGE
     assert "importing broken_module raised ZeroDivisionError" in done.output
-
-
-def test_a_budget_is_a_number() -> None:
-    """What is no number is in no range and beyond none."""
-    done = command("run", "axpy", "--budget-s", "nan")
-    assert done.exit_code == ExitCode.USAGE
-    assert "nan is no number" in done.output
 
 
 def test_an_unknown_backend_is_a_usage_error() -> None:
