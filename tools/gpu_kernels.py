@@ -208,6 +208,21 @@ def rows() -> Iterator[dict[str, Any]]:
     yield from (_row(*workload) for workload in workloads())
 
 
+#: Constants of `reduction_plan` that are off, and rows that they are for.
+SWITCHED = {"CLUSTERS": (131_072,), "AHEAD": (16_384,)}
+
+
+def switched() -> Iterator[dict[str, Any]]:
+    """A softmax of rows as they are, and with what is off by itself."""
+    table_ = np.ones((4, 32), np.float32)
+    for constant, lengths in SWITCHED.items():
+        for hidden in lengths:
+            for on in (False, True):
+                setattr(reduction_plan, constant, on)
+                yield _row("softmax", softmax, hidden, (table_,), [1, 1])
+            setattr(reduction_plan, constant, False)
+
+
 def _row(
     name: str, function: Callable[..., Any], hidden: int, arguments: tuple[Any, ...],
     along: list[int],
@@ -225,7 +240,7 @@ def _row(
         lengths = (ELEMENTS,)
         plan = geometry.plan(nest, lengths, steps, geometry.Occupancy(MULTIPROCESSORS, fit))
     else:
-        resources = geometry.Resources(MULTIPROCESSORS, SHARED - 1024)
+        resources = geometry.Resources(MULTIPROCESSORS, SHARED - 1024, clusters=True)
         lengths = (ELEMENTS // hidden, hidden) if hidden else (ELEMENTS,)
         steps = [[4 * hidden * kept, 4] for kept in along] if hidden else [[4], [0]]
         plan = reduction_plan.plan(Stages(nest), lengths, steps, resources, occupy)
@@ -279,6 +294,20 @@ def _line(each: dict[str, Any]) -> str:
     )
 
 
+_SWITCHED = """
+## What is off until a device has run it
+
+Rows as they are run, and below each with clusters of blocks ("cluster") or with the next row
+copied ahead ("ahead"); columns are those of the first table.
+"""
+
+
+def switched_table(found: list[dict[str, Any]]) -> str:
+    """As Markdown."""
+    head = _HEAD[_HEAD.index("| workload") :].split("\n")
+    return _SWITCHED + "\n" + "\n".join([*head, *map(_line, found)]) + "\n"
+
+
 _ACROSS = """
 ## Transposes
 
@@ -306,6 +335,7 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     options = parser.parse_args()
     text = table(list(rows())) + across_table(list(transposes()))
+    text += switched_table(list(switched()))
     options.target.write_text(text)
     print(text)
 

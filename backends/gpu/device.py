@@ -259,5 +259,8 @@ def _resources(number: int) -> Resources:
     """What a device has."""
     import cupy
 
-    found = cupy.cuda.Device(number).attributes
-    return Resources(found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"])
+    device = cupy.cuda.Device(number)
+    found, clusters = device.attributes, int(device.compute_capability) >= 90
+    return Resources(
+        found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"], clusters
+    )

@@ -93,6 +93,7 @@ def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
     threads: int | str = BLOCK if nest.strategy == "map" else ROW_BLOCK
     arguments = "Tiles" if variant.tiles else "Arguments"
     called, split = "section", "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
+    together = "TOGETHER " if variant.held and not variant.split else ""
     if variant.tiles:
         called = "tiles"
     if variant.held:
@@ -103,7 +104,7 @@ def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
             called, split = "long", ", HELD_VECTORS"
     return (
         f"#if {variant.condition}\n"
-        f'extern "C" __global__ void __launch_bounds__({threads})\n'
+        f'extern "C" __global__ void {together}__launch_bounds__({threads})\n'
         f"{variant.entry(name, place)}(const __grid_constant__ {arguments}{place} a) {{\n"
         f"    {called}{place}<{index}, {offset}{split}>(a);\n"
         "}\n"

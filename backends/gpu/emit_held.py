@@ -3,6 +3,12 @@
 Everything is read once and unrolled, and what a pass has computed of an element the next one
 need not compute again. Of a longer row, what follows the held vectors (TAIL) is kept in shared
 memory, as far as that reaches, and read again beyond.
+
+Of a row that a cluster of blocks shares (CLUSTER), each block holds a part, as in a split kernel.
+They read each other's states in shared memory, so the row is read once, in one launch.
+
+With AHEAD, each thread copies its vectors of the next row to shared memory while a row is computed.
+It reads no others than its own, so this wants no barrier.
 """
 
 from __future__ import annotations
@@ -17,17 +23,31 @@ HELD_DEFAULTS = """\
 enum { HELD_VECTORS = HELD_ROWS, HELD_MORE = HELD_TAIL };
 #else
 enum { HELD_VECTORS = 2, HELD_MORE = 1 };
+#endif
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#if CLUSTER > 1
+#define TOGETHER __cluster_dims__(CLUSTER, 1, 1)
+#else
+#define TOGETHER
+#endif
+#ifndef AHEAD
+#define AHEAD 0
 #endif"""
 
 
 class Held(Reduction):
     """Writes a second template for a nest of rows; the structures are those of the first."""
 
+    #: whether clusters share rows
+    clustered = True
+
     def text(self) -> str:
         """The function template."""
         body = [
-            "const Index length = (Index)a.length, chunks = 1;",
-            "constexpr bool SPLIT = false;",
+            "const Index length = (Index)a.length, chunks = CLUSTER;",
+            "constexpr bool SPLIT = CLUSTER > 1;",
             *self._facts(),
             *self.leaves(),
             *self._loop(),
@@ -76,7 +96,63 @@ class Held(Reduction):
         self.holding = True
         inside = [line for k in fresh for line in self._held_load(k)]
         self.holding = False
-        return [*self._over(), *(f"    {line}" for line in inside), "}"]
+        plain = [*self._over(), *(f"    {line}" for line in inside), "}"]
+        copied = self.plan.ahead if self.clustered else {}
+        if not copied:
+            return plain
+        self.holding = True
+        taken = [
+            line for k in fresh
+            for line in (self._taken(k, copied[k]) if k in copied else self._held_load(k))
+        ]
+        self.holding = False
+        return [
+            "#if AHEAD", "copies_wait();",
+            *self._over(), *(f"    {line}" for line in taken), "}",
+            *self._send("row + gridDim.x"), "#else", *plain, "#endif",
+        ]  # fmt: skip
+
+    def _send(self, row: str) -> list[str]:
+        """Begin to copy a row."""
+        copied = self.plan.ahead
+        if not copied or not self.clustered:
+            return []
+        inside = [
+            f"if (aligned{k} && at < vectors) copy_ahead({self._ahead_at(k, before)}, "
+            f"{self._address(k)});"
+            for k, before in copied.items()
+        ]
+        return [
+            f"if (const Index sent = {row}; sent < (Index)a.rows) {{",
+            *(f"    const char* const b{k} = a.p{k} + (Offset)sent * (Offset)a.s{k}_0;"
+              for k in copied),
+            "    #pragma unroll",
+            "    for (int u = 0; u < HELD; ++u) {",
+            "        const Index at = lane + u * team;",
+            *(f"        {line}" for line in [*self._within(), *inside]),
+            "    }",
+            "}",
+        ]  # fmt: skip
+
+    def _taken(self, k: int, before: int) -> list[str]:
+        """One vector that was copied; what is no whole words was not."""
+        load, *rest = self._held_load(k)
+        there = f"aligned{k} && left[u] == {self.width}"
+        return [f"if ({there}) x{k}[u] = *({self._ahead_at(k, before)});", f"else {load}", *rest]
+
+    def _ahead_at(self, k: int, before: int) -> str:
+        """Where a thread's vector of the next row is."""
+        memory = cxx.MEMORY[self.operands[k].dtype]
+        base = f"(char*)pool + {32 * self.plan.state_bytes} + {before}u * HELD * blockDim.x"
+        return f"(Lanes<{memory}, {self.width}>*)({base}) + (u * blockDim.x + threadIdx.x)"
+
+    def _row_head(self) -> list[str]:
+        """Open the loop over rows; the first one is on its way."""
+        head = super()._row_head()
+        first = self._send("blockIdx.x")
+        place = next(n for n, line in enumerate(head) if line.startswith("for ("))
+        sent = ["#if AHEAD", *first, "#endif"] if first else []
+        return [*head[:place], *sent, *head[place:]]
 
     def _held_load(self, k: int) -> list[str]:
         """One vector; there is nothing beyond the row."""
@@ -100,6 +176,18 @@ class Held(Reduction):
             "    const Index at = begin + lane + u * team;",
             *(f"    {line}" for line in self._within()),
         ]
+
+    def _combined(self, stage: int) -> list[str]:
+        """Bring together what threads have found, and blocks of a cluster."""
+        found = super()._combined(stage)
+        if not self.clustered:
+            return found
+        room = f"({self.plan.states[stage].name}*)((char*)pool + {32 * self.plan.state_bytes})"
+        return [*found, "#if CLUSTER > 1", f"combine_cluster(t{stage}, {room});", "#endif"]
+
+    def _alone(self, finished: bool) -> str:
+        """Every block of a cluster has the row's results."""
+        return " && (!SPLIT || part == 0)"
 
     # -- what is different in the code of one vector -----------------------------------------
 

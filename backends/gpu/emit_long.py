@@ -55,6 +55,8 @@ def _top(split: bool) -> list[str]:
 class _Parts(Held):
     """The first launch: all reductions of each part, with references of its own; then the row's."""
 
+    clustered = False
+
     def __init__(self, nest: LoopNest, place: int, several: bool, cut: LongRows) -> None:
         super().__init__(cut.merged.local, place, several)
         self.cut, self.plan = cut, cut.parts

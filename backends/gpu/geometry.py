@@ -46,10 +46,12 @@ class Resources:
     Attributes:
         multiprocessors: how many.
         shared_bytes: shared memory that one block may have.
+        clusters: whether blocks may be launched together and read each other's shared memory.
     """
 
     multiprocessors: int
     shared_bytes: int
+    clusters: bool = False
 
 
 #: (variant, threads of a block, shared memory in bytes) -> blocks that run at once on each

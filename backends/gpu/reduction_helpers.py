@@ -101,6 +101,62 @@ template <class S> INLINE void combine_row(S& s, unsigned int team, S* room) {
     combine_lanes(s, warps);
 }"""
 
+REDUCTION_HELPERS["combine_cluster"] = """\
+// The states of the blocks of a cluster, merged in their order; all threads get the same result.
+#if CLUSTER > 1
+#ifndef FUSER_HOST
+INLINE void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+INLINE unsigned int cluster_word(const unsigned int* mine, unsigned int block) {
+    unsigned int word;
+    asm volatile(
+        "{ .reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.u32 %0, [at]; }"
+        : "=r"(word) : "r"((unsigned int)__cvta_generic_to_shared(mine)), "r"(block) : "memory");
+    return word;
+}
+#endif
+template <class S> INLINE void combine_cluster(S& s, S* room) {
+    if (threadIdx.x == 0) *room = s;
+    cluster_meet();
+    union { S state; unsigned int word[sizeof(S) / 4]; } x;
+    #pragma unroll
+    for (unsigned int block = 0; block < CLUSTER; ++block) {
+        #pragma unroll
+        for (int k = 0; k < (int)(sizeof(S) / 4); ++k)
+            x.word[k] = cluster_word((const unsigned int*)room + k, block);
+        if (block == 0) s = x.state;
+        else s.merge(x.state);
+    }
+    cluster_meet();  // the room may still be read
+}
+#endif"""
+
+REDUCTION_HELPERS["copy_ahead"] = """\
+// Copies that run while the thread goes on, until it waits for all of its own.
+#if AHEAD
+#if !defined(FUSER_HOST) && __CUDA_ARCH__ >= 800
+template <class Word> INLINE void copy_later(Word* to, const Word* from) {
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
+    if constexpr (sizeof(Word) == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                     :: "r"(at), "l"(from), "n"(sizeof(Word)) : "memory");
+}
+INLINE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+#elif !defined(FUSER_HOST)
+template <class Word> INLINE void copy_later(Word* to, const Word* from) { *to = *from; }
+INLINE void copies_wait() {}
+#endif
+template <class T, int N> INLINE void copy_ahead(Lanes<T, N>* to, const char* from) {
+    typedef typename Lanes<T, N>::Word Word;
+    #pragma unroll
+    for (int k = 0; k < Lanes<T, N>::WORDS; ++k) copy_later(to->words + k, (const Word*)from + k);
+}
+#endif"""
+
 REDUCTION_HELPERS["combine_column"] = """\
 // The states of the threads of a block that share a column: those `across` apart, a power of two.
 template <class S> INLINE void combine_column(S& s, unsigned int across, S* room) {

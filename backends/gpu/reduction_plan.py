@@ -1,10 +1,10 @@
 """How a reducing nest is laid over threads: who shares a row, and what is kept beside them.
 
 Strategies, chosen by lengths at launch: rows within part of a warp ("lanes"), within a block
-("block"), or within several ("split"); columns within a table of threads ("columns"), or several
-("split columns"). Where parts of a row tell what the whole is ("long"), it is read once for all
-reductions, else once for each. Rows are held in registers, and what is too much for these in
-shared memory. Nothing here needs a device.
+("block"), within a cluster of blocks ("cluster") or several on their own ("split"); columns within
+a table of threads ("columns"), or several ("split columns"). Where parts of a row tell what the
+whole is ("long"), it is read once for all reductions, else once for each. Rows are held in
+registers, and what is too much for these in shared memory. Nothing here needs a device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fuser.backends.gpu.cxx import itemsize
 from fuser.backends.gpu.geometry import (
@@ -40,8 +40,11 @@ VECTORS_EACH = 4
 TOGETHER = 4
 #: Threads a multiprocessor should have, to cover the memory's latency.
 BUSY = 1024
-#: Waves of blocks of rows, at most: a block takes several rows in turn.
-WAVES = 8
+#: Off until a device has run them: whether clusters of blocks share long rows, where a device has
+#: them; whether blocks copy the next row while they compute one.
+CLUSTERS = AHEAD = False
+#: Blocks of a cluster, at most: what every such device runs.
+MOST_CLUSTER = 8
 #: Waves of blocks that columns are cut into, at most; what is as good as the best.
 MOST_WAVES, NEARLY_FULL = 4, 0.95
 #: Blocks that share a row, at most: every one of them reads the states of all.
@@ -104,11 +107,18 @@ def plan(
         if inner:
             inner[-1] = vectors
         shape = _row_shape(stages, rows, vectors * math.prod(around), resources)
+    ahead = sum(map(stages.vector_bytes, stages.ahead)) * shape.held * shape.block
+    if not AHEAD or shape.strategy != "block" or shape.tail or odd:
+        ahead = 0
+    if ahead and shape.shared + ahead <= resources.shared_bytes:
+        shape = replace(shape, shared=shape.shared + ahead, strategy="ahead")
     if shape.shared > resources.shared_bytes:
         found = f"{shape.shared} bytes of running values a block, the device has room for"
         raise Unsupported("too-large", "reductions", f"{found} {resources.shared_bytes}")
     split = shape.scratch > 0
-    variant = Variant(wide, split, shape.held, shape.tail, odd)
+    cluster = shape.chunks if shape.strategy == "cluster" else 1
+    variant = Variant(wide, split, shape.held, shape.tail, odd, cluster=cluster,
+                      ahead=shape.strategy == "ahead")  # fmt: skip
     words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
     if around and not stages.column:
         words.append(math.prod(around))
@@ -117,7 +127,8 @@ def plan(
     steps = [step for row in strides for step in row]
     packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
     most = resources.multiprocessors * max(1, occupy(variant, shape.block, shape.shared))
-    grid = shape.units if split else min(shape.units, most * WAVES)
+    waves = 1 if variant.ahead else 8  # what is copied ahead is of the block that comes next there
+    grid = shape.units if split else min(shape.units, most * waves // cluster * cluster)
     return LaunchPlan(
         variant,
         grid,
@@ -172,6 +183,14 @@ def _row_shape(stages: Stages, rows: int, vectors: int, resources: Resources) ->
         kept, shared = _kept(stages, vectors, teams, room, SHARED_SMALL)
         return _Shape("lanes", BLOCK, team, 1, vectors, -(-rows // teams), kept, shared)
     chunks = min(busy // (rows * team), vectors // (team * VECTORS_EACH), MOST_CHUNKS)
+    cluster = _up(-(-vectors // (ROW_BLOCK * max(1, most_held))))
+    there = CLUSTERS and resources.clusters and most_held and chunks <= 1
+    if there and 1 < cluster <= MOST_CLUSTER:
+        chunk = -(-vectors // cluster)
+        held = next(n for n in HELD_COUNTS if ROW_BLOCK * n >= chunk)
+        room += stages.state_bytes
+        units = rows * cluster
+        return _Shape("cluster", ROW_BLOCK, ROW_BLOCK, cluster, chunk, units, 0, room, held)
     long = long_rows(stages.nest) if most_held else None
     if long is not None:
         beyond = _kept(stages, vectors, 1, room, resources.shared_bytes)[0] + team * most_held

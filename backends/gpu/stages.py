@@ -10,6 +10,7 @@ from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_CODE, IN_FLIGHT, vecto
 from fuser.backends.gpu.section import is_flagged
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS
 from fuser.traffic import stages as by_elements
 
 #: Bytes of running values that one thread holds at most: registers.
@@ -96,6 +97,21 @@ class Stages(by_elements.Stages):
         if self.nest.loads[k].counted:
             return 0
         return cxx.itemsize(self.nest.loads[k].dtype) * self.width
+
+    @property
+    def ahead(self) -> dict[int, int]:
+        """Operands of the first pass that may be copied a row ahead, with the bytes before."""
+        if self.column or (self.nest.rank, self.nest.reduced) != (2, 1) or self.width == 1:
+            return {}
+        passes = (self.loads_of(stage) for stage in range(self.last + 1) if self.is_pass(stage))
+        found: dict[int, int] = {}
+        before = 0
+        for k in next((loads for loads in passes if loads), []):
+            desc, size = self.nest.loads[k], self.vector_bytes(k)
+            if desc.access == CONTIGUOUS and size and size % 4 == 0:
+                found[k] = before
+                before += size
+        return found
 
     @property
     def kept_bytes(self) -> int:

@@ -16,6 +16,8 @@ class Variant:
         tail: the row has more of them, which shared memory keeps.
         odd: rows that are not of whole vectors, or begin between them.
         tiles: what lies across is read through tiles in shared memory; maps alone have it.
+        cluster: blocks that share a row and read each other's shared memory: a power of two.
+        ahead: the next row is copied to shared memory while one is computed.
     """
 
     wide: bool = False
@@ -24,6 +26,8 @@ class Variant:
     tail: bool = False
     odd: bool = False
     tiles: bool = False
+    cluster: int = 1
+    ahead: bool = False
 
     @property
     def name(self) -> str:
@@ -48,6 +52,8 @@ class Variant:
             f"-DHELD_TAIL={int(self.tail)}",
             f"-DODD_ROWS={int(self.odd)}",
             f"-DTILES={int(self.tiles)}",
+            f"-DCLUSTER={self.cluster}",
+            f"-DAHEAD={int(self.ahead)}",
         )
 
     @property

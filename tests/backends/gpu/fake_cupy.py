@@ -106,7 +106,8 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
     said = dict(option[2:].split("=") for option in options if option.startswith("-D"))
     variant = Variant(said["INDEX_BITS"] == "64", said["SPLIT_ROWS"] == "1",
                       int(said["HELD_ROWS"]), said["HELD_TAIL"] == "1",
-                      said["ODD_ROWS"] == "1", said["TILES"] == "1")  # fmt: skip
+                      said["ODD_ROWS"] == "1", said["TILES"] == "1", int(said["CLUSTER"]),
+                      said["AHEAD"] == "1")  # fmt: skip
     try:
         program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
     except CompileError as error:

@@ -51,6 +51,8 @@ FAULTS = {
     2: "cudaErrorIllegalAddress: shared memory beyond what the launch asked for",
     3: "a barrier that not all threads of a block reach",
     4: "cudaErrorInvalidConfiguration: too many threads",
+    5: "cudaErrorInvalidClusterSize: a grid of blocks that are no whole clusters",
+    6: "shared memory of a block of the cluster that has ended",
 }
 
 
@@ -78,8 +80,8 @@ def _folder() -> Path:
 
 
 _kept: list[Any] = []
-#: Shared memory and stacks of the blocks that run at once: see host_threads.h.
-_MEMORY_BYTES = 3 * ((228 << 10) + 512 * (1 << 16))
+#: Shared memory and stacks of all blocks of a cluster: see host_threads.h.
+_MEMORY_BYTES = 8 * ((228 << 10) + 512 * (1 << 16))
 _running = threading.Lock()
 
 

@@ -7,6 +7,10 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct Triple { unsigned int x, y, z; };
@@ -21,7 +25,9 @@ static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline double2 make_double2(double x, double y) { return {x, y}; }
 
 // What a launch did that a device refuses; the first fault counts.
-enum { MISALIGNED = 1, BEYOND_SHARED, BARRIER_MISSED, TOO_MANY_THREADS };
+enum {
+    MISALIGNED = 1, BEYOND_SHARED, BARRIER_MISSED, TOO_MANY_THREADS, CLUSTER_CUT, CLUSTER_ENDED
+};
 static int fault;
 
 // A device faults on misaligned addresses, whichever path they take: the compiler asks before

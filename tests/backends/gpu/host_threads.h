@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
-enum { RESIDENT = 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
+enum { RESIDENT = CLUSTER > 3 ? CLUSTER : 3, MOST_THREADS = 512, STACK_BYTES = 1 << 16, POOL_BYTES = 228 << 10 };
 enum { UNTOUCHED = 0xa5 };
 // What the host does for itself is no access of a kernel: host_races.h does not look at it.
 #define PLAIN __attribute__((no_sanitize("thread")))
@@ -64,6 +64,24 @@ PLAIN static inline int __syncthreads_or(int mine) {
     return any;
 }
 
+#if CLUSTER > 1
+// Blocks of a cluster wait for each other, and read each other's shared memory.
+static Meeting clusters[RESIDENT];
+
+PLAIN static void cluster_meet() {
+    meet(clusters[blocks[at_block].number / CLUSTER % RESIDENT], blockDim.x * CLUSTER);
+}
+PLAIN static unsigned int cluster_word(const unsigned int* mine, unsigned int block) {
+    const unsigned long place = (const char*)mine - (const char*)pool;
+    const unsigned int wanted = blocks[at_block].number / CLUSTER * CLUSTER + block;
+    for (unsigned int k = 0; k < RESIDENT; ++k)
+        if (blocks[k].active && blocks[k].number == wanted)
+            return *(const unsigned int*)(memory + k * (unsigned long)POOL_BYTES + place);
+    fault = CLUSTER_ENDED;
+    return 0;
+}
+#endif
+
 // Threads of the host see what others have written; only barriers and counters let blocks meet.
 PLAIN static inline void __threadfence() {
     ++progress;
@@ -84,6 +102,27 @@ PLAIN static inline unsigned int __shfl_xor_sync(unsigned int mask, unsigned int
     const unsigned int other = block.offered[me ^ distance];
     meet(block.warps[me / 32], 32);
     return other;
+}
+
+// Copies are made when the thread waits for them, no sooner.
+enum { MOST_COPIES = 64 };
+struct Copy { void* to; const void* from; unsigned int size; };
+static Copy copies[RESIDENT][MOST_THREADS][MOST_COPIES];
+static unsigned int copy_counts[RESIDENT][MOST_THREADS];
+
+template <class Word> PLAIN static void copy_later(Word* to, const Word* from) {
+    if ((unsigned long)from % sizeof(Word) != 0) misaligned();
+    unsigned int& count = copy_counts[at_block][running];
+    if (count == MOST_COPIES) __builtin_trap();
+    copies[at_block][running][count++] = {to, from, sizeof(Word)};
+}
+PLAIN static void copies_wait() {
+    unsigned int& count = copy_counts[at_block][running];
+    for (unsigned int k = 0; k < count; ++k) {
+        const Copy& copy = copies[at_block][running][k];
+        __builtin_memcpy(copy.to, copy.from, copy.size);
+    }
+    count = 0;
 }
 
 typedef void (*Kernel)(const void*);
@@ -130,7 +169,7 @@ PLAIN static void take_round() {
         if (blocks[at_block].threads[running].state != 2) resume();
     }
     idle = progress == before ? idle + 1 : 0;
-    if (idle > 0) fault = BARRIER_MISSED;  // a barrier that not all threads reach
+    if (idle > (CLUSTER > 1 ? 1000 : 0)) fault = BARRIER_MISSED;  // a barrier that not all threads reach
 }
 
 PLAIN static void begin_block(unsigned int number) {
@@ -141,7 +180,10 @@ PLAIN static void begin_block(unsigned int number) {
     block.any = false;
     block.meeting.arrived = 0;
     for (unsigned int w = 0; w < MOST_THREADS / 32; ++w) block.warps[w].arrived = 0;
-    for (unsigned int t = 0; t < blockDim.x; ++t) block.threads[t].state = 0;
+    for (unsigned int t = 0; t < blockDim.x; ++t) {
+        block.threads[t].state = 0;
+        copy_counts[at_block][t] = 0;
+    }
     __builtin_memset(pool, UNTOUCHED, POOL_BYTES);
 }
 
@@ -158,6 +200,7 @@ PLAIN static int run_grid(
     const void* arguments, char* given
 ) {
     fault = block > MOST_THREADS ? TOO_MANY_THREADS : shared > POOL_BYTES ? BEYOND_SHARED : 0;
+    if (grid % CLUSTER != 0) fault = CLUSTER_CUT;
     idle = 0;
     ++launches;
     current_kernel = kernel;

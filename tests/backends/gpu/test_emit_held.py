@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,14 @@ def _softmax(x: Any) -> Any:
     return e / e.sum(axis=-1, keepdims=True)
 
 
+#: What the preprocessor leaves out of most kernels.
+_OFF = re.compile(r" *#if (?:AHEAD|CLUSTER > 1)\n.*?(?:#else\n(.*?))?#endif\n", re.DOTALL)
+
+
 def _held_text(function: Any, *arguments: Any) -> str:
-    """The template that holds rows, empty where there is none."""
+    """The template that holds rows, with all that is off left out; empty where there is none."""
     text = emit(nests_of(function, *arguments), "unit")
+    text = _OFF.sub(r"\1", text)
     return text.partition("INLINE void held0")[2].partition("\n}\n")[0]
 
 

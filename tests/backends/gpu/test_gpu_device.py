@@ -13,6 +13,7 @@ import pytest
 
 import fuser
 from fuser import backend
+from fuser.backends.gpu import reduction_plan
 from fuser.backends.gpu.backend import GpuBackend
 from fuser.base.errors import BackendError
 from tests.backends.fusion_suite import FusionSuite
@@ -104,6 +105,8 @@ WAYS: dict[str, tuple[Any, tuple[tuple[int, int], ...]]] = {
     "split columns": (lambda x: x.sum(0), ((20_000, 64), (20_001, 67))),
     "axes apart": (_batch_norm, ((640, 32), (672, 33))),
     "tiles": (lambda x: x[:, :64] + x[:64, :64].T, ((64, 512), (64, 515))),
+    "shared by a cluster": (_softmax, ((512, 36_864), (513, 36_867))),
+    "copied ahead": (_softmax, ((2048, 4096), (2049, 4096))),
 }
 #: A device of fewer multiprocessors, as the double is, is busy with so many times fewer elements.
 FEW = 16
@@ -116,14 +119,22 @@ def _for_few(rows: int, columns: int) -> tuple[int, int]:
     return max(rows // FEW, min(rows, 2)) if columns >= 4096 else rows, columns
 
 
+#: Those that are off by themselves -> the constant of `reduction_plan` that switches them on.
+SWITCHED = {"shared by a cluster": "CLUSTERS", "copied ahead": "AHEAD"}
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("name", WAYS)
-def test_calls_in_dirty_memory_have_the_same_bits(cupy: Any, name: str, dtype: str) -> None:
+def test_calls_in_dirty_memory_have_the_same_bits(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str
+) -> None:
     """Three of them, while what the pool hands out is full of NaN; near NumPy's values."""
     function, shapes = WAYS[name]
     if dtype == "bfloat16":  # NumPy knows the name once the package is loaded
         pytest.importorskip("ml_dtypes", reason="not installed: pip install ml_dtypes")
     fuser.clear_caches()  # no plan from before is used
+    if name in SWITCHED:
+        monkeypatch.setattr(reduction_plan, SWITCHED[name], True)
     few = cupy.cuda.Device().attributes["MultiProcessorCount"] < FEW
     near = {"bfloat16": 1e-1, "float16": 2e-2, "float32": 1e-4, "float64": 1e-11}[dtype]
     for shape in shapes:

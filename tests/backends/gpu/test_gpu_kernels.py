@@ -27,7 +27,13 @@ def test_enough_is_under_way() -> None:
         assert tiles["instructions"] <= 2 * plain["instructions"]
         assert tiles["asked"] == tiles["moved"] < plain["asked"]
         assert plain["stack"] == tiles["stack"] == 0
+    off = list(gpu_kernels.switched())
+    for each in off:
+        assert each["under_way"] >= needed, each
+        assert each["stack"] <= 64, each
+    assert {"cluster", "ahead"} < {each["strategy"] for each in off}
     written = gpu_kernels.table(found) + gpu_kernels.across_table(across)
+    written += gpu_kernels.switched_table(off)
     committed = Path(gpu_kernels.ROOT, "docs", "gpu_kernels.md").read_text()
     assert written.partition("| workload")[0] == committed.partition("| workload")[0]
     assert written.count("\n") == committed.count("\n")

@@ -29,7 +29,7 @@ def test_names_tell_variants_apart() -> None:
 
 def test_a_compilation_makes_one() -> None:
     """Each macro is tested by the text of every entry."""
-    rest = ("-DTILES=0",)
+    rest = ("-DTILES=0", "-DCLUSTER=1", "-DAHEAD=0")
     zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0", "-DODD_ROWS=0", *rest)
     assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0", *zeros)
     split = Variant(wide=True, split=True)
