@@ -64,7 +64,8 @@ def write(
     """
     if not wanted or any(step.flagged for step in sequence.steps):
         return None
-    known: dict[str, Any] = {"MISSED": missed}
+    # Lines have handles of kernels, which are unloaded when nobody has them.
+    known: dict[str, Any] = {"MISSED": missed, "kept": [step.prepared for step in sequence.steps]}
     lines: list[str] = []
     places: dict[str | None, str] = {None: "0"}
     made: list[str] = []

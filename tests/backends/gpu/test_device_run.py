@@ -30,6 +30,7 @@ def test_a_rehearsal_finds_everything_right(
     which, absent = shutil.which, ("ncu", "compute-sanitizer", "nvidia-smi")
     monkeypatch.setattr(shutil, "which", lambda name: None if name in absent else which(name))
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(device_run, "REHEARSED", "float32 and (map or columns)")
     parts = "tests,memcheck,traffic,events,speeds"
     given = [str(tmp_path), "--rehearse", "--parts", parts, "--budget-s", "600"]
     assert device_run.main(given) == 0, (tmp_path / "logs.txt").read_text()

@@ -108,7 +108,7 @@ WAYS: dict[str, tuple[Any, tuple[tuple[int, int], ...]]] = {
     "shared by a cluster": (_softmax, ((512, 36_864), (513, 36_867))),
     "copied ahead": (_softmax, ((2048, 4096), (2049, 4096))),
 }
-#: A device of fewer multiprocessors, as the double is, is busy with so many times fewer elements.
+#: A device of fewer multiprocessors, as the double is, is busy with fewer elements.
 FEW = 16
 
 
@@ -116,7 +116,7 @@ def _for_few(rows: int, columns: int) -> tuple[int, int]:
     """A shape that such a device lays over its threads as others do one of `WAYS`."""
     if columns >= 1 << 20:
         return 1, columns // FEW | columns & 1
-    return max(rows // FEW, min(rows, 2)) if columns >= 4096 else rows, columns
+    return max(rows // 64, min(rows, 2)) if columns >= 4096 else rows, columns
 
 
 #: Those that are off by themselves -> the constant of `reduction_plan` that switches them on.

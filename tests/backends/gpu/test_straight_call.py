@@ -284,6 +284,9 @@ def test_the_line_of_a_known_call(cupy: Any) -> None:
         fused(x, 0.5)
     line = fused._latest._straight
     text = line.__globals__["__loader__"].get_source("")
+    kept = [each.function.handle for each in line.__globals__["kept"]]
+    assert kept
+    assert all(f"launch({handle}, " in text for handle in kept)
     assert text.count("try: launch(") == text.count("again(launch, ")
     called = {name for name in line.__code__.co_names if name in line.__globals__}
     owners = {getattr(line.__globals__[name], "__module__", None) for name in called}
