@@ -54,7 +54,7 @@ class Length:
 
     def __add__(self, other: Dim) -> Dim:
         """Sum."""
-        return _build(_rejoined(_merge(self.terms, terms_of(other))))
+        return _sum(self, other)
 
     __radd__ = __add__
 
@@ -72,14 +72,7 @@ class Length:
 
     def __mul__(self, other: Dim) -> Dim:
         """Product."""
-        if len(self.terms) * len(terms_of(other)) > MOST_TERMS:
-            text = host_expressions.short(self.text)
-            raise GraphError(f"a length has more than {MOST_TERMS} terms: {text}")
-        product: list[tuple[Monomial, int]] = []
-        for left, a in self.terms:
-            for right, b in terms_of(other):
-                product.append((tuple(sorted(left + right)), a * b))
-        return _build(_merge(tuple(product), ()))
+        return _times(self, other)
 
     __rmul__ = __mul__
 
@@ -131,6 +124,25 @@ def _merge(
         total[names] = total.get(names, 0) + value
     kept = [(names, value) for names, value in total.items() if value]
     return tuple(sorted(kept, key=lambda term: (not term[0], term[0])))
+
+
+@memo(4096)
+def _sum(left: Length, right: Dim) -> Dim:
+    """Kept: plans and traces add the same few lengths again and again."""
+    return _build(_rejoined(_merge(left.terms, terms_of(right))))
+
+
+@memo(4096)
+def _times(left: Length, right: Dim) -> Dim:
+    """The product of two lengths."""
+    if len(left.terms) * len(terms_of(right)) > MOST_TERMS:
+        text = host_expressions.short(left.text)
+        raise GraphError(f"a length has more than {MOST_TERMS} terms: {text}")
+    product: list[tuple[Monomial, int]] = []
+    for names, a in left.terms:
+        for others, b in terms_of(right):
+            product.append((tuple(sorted(names + others)), a * b))
+    return _build(_merge(tuple(product), ()))
 
 
 def _rejoined(terms: tuple[tuple[Monomial, int], ...]) -> tuple[tuple[Monomial, int], ...]:

@@ -79,7 +79,7 @@ def _least(atom: str) -> int:
 
 def simplify(length: Dim, bounds: Bounds) -> Dim:
     """The same length with each min and max that the bounds decide replaced by its answer."""
-    if isinstance(length, int) or not bounds:
+    if isinstance(length, int) or not bounds or "(" not in length.text:
         return length
 
     def larger(left: Dim, right: Dim) -> Dim:
