@@ -183,8 +183,16 @@ class Lengths:
         """Two symbols that are equal in this call and make two lengths equal where they are.
 
         `x[1:] - y[1:]` says so little of x and y that one of them may have an element and the
-        other none; told that they are as long, all loops over them have one spelling.
+        other none; told that they are as long, all loops over them have one spelling. Where x is
+        known to have an element, `n0 - 1` is the same as `max(n0 - 1, 0)`.
         """
+        from fuser.passes import length_facts
+
+        known = length_facts.lower_bounds(self.guards)
+
+        def spelled(length: Dim, names: Mapping[str, Dim]) -> Dim:
+            return length_facts.simplify(dims.substitute(length, names), known)
+
         for one in dims.symbols(left):
             for two in dims.symbols(right):
                 first, then = sorted((one, two), key=lambda name: int(name[1:]))
@@ -193,7 +201,7 @@ class Lengths:
                 change = {then: dims.symbol(first)}
                 if not self.late.isdisjoint((one, two)):
                     continue
-                if dims.substitute(left, change) == dims.substitute(right, change):
+                if spelled(left, change) == spelled(right, change):
                     return first, then
         return None
 

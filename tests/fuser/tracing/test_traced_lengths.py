@@ -58,3 +58,11 @@ def test_slices_of_arrays_of_one_length_say_that_it_is_one() -> None:
     late = known.new_late_length(5)
     known.unify(short, dims.maximum(late - 1, 0), lambda: "add")
     assert known.resolve(late) == late
+
+
+def test_a_length_that_is_known_not_to_be_cut_short_is_the_same_with_and_without_a_limit() -> None:
+    """`n0 - 1` and `max(n1 - 1, 0)` say that the lengths are one where there is an element."""
+    known, (n, m) = tracing(5, 5)
+    known.hold_at_least(n, 1)
+    assert known.broadcast("add", [(n - 1,), (dims.maximum(m - 1, 0),)]) == (n - 1,)
+    assert known.resolve(m) == n
