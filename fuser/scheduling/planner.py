@@ -279,7 +279,7 @@ class _Planner:
         view = node.payload
         if isinstance(view, Transpose) and self._reduces(node.args[0]):
             return view.inverse(node.args[0].shape)
-        inserts = bool(views) and isinstance(view, Index) and view.only_inserts and view.parts
+        inserts = isinstance(view, Index) and view.only_inserts and view.parts
         return view.inverse(node.args[0].shape) if inserts else None
 
     def _reduces(self, node: Node) -> bool:

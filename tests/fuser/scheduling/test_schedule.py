@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.compiler import compile_upfront
 from tests.fuser.comparing import assert_same, compare
 
 X = np.arange(48, dtype=np.float64).reshape(6, 8) - 20
@@ -115,3 +116,23 @@ def test_a_reduction_of_parts_whose_lengths_are_spelled_in_two_ways(mode: str) -
 
     for rows in (9, 3, 2, 1):
         assert_same(window, np.arange(5.0 * rows).reshape(rows, 5), mode=mode)
+
+
+def test_axes_that_are_inserted_are_no_loops() -> None:
+    """What is written into single places of axes is computed with what has none."""
+    graph = fuser.parse(
+        "graph(x0: float64[n0, n1]):\n"
+        "  %0 = tanh x0 : float64[n0, n1]\n"
+        "  %1 = multiply %0 x0 : float64[n0, n1]\n"
+        "  %2 = index{:, :, None} %1 : float64[n0, n1, 1]\n"
+        "  %3 = index{:, :, None, None} %0 : float64[n0, n1, 1, 1]\n"
+        "  return %2, %3\n"
+    )
+    (group,) = compile_upfront(graph).plan.groups
+    (nest,) = group.sections
+    assert list(map(str, nest.shape)) == ["n0", "n1"]
+    x = X[:4, :3] / 9
+    two, three = fuser.run_fusion(fuser.register_fusion(graph), [x])
+    assert (two.shape, three.shape) == ((4, 3, 1), (4, 3, 1, 1))
+    np.testing.assert_allclose(two[..., 0], np.tanh(x) * x, rtol=1e-14)
+    np.testing.assert_allclose(three[..., 0, 0], np.tanh(x), rtol=1e-14)
