@@ -1,6 +1,8 @@
 """Writes into a part of an array become joins: of the part before, what is written, and the rest.
 
-Each element of the array is then computed and stored once, by one loop nest each.
+Each element of the array is then computed and stored once, by one loop nest each. What is read of
+such an array is joined of what it shows of each write: a read that meets one write alone is a view
+of the value written, and one that meets none is a view of what was there before.
 """
 
 from __future__ import annotations
@@ -8,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuser.ir import dims
-from fuser.ir.attributes import Axis, Box, Span
+from fuser.ir.attributes import Axis, Box, Span, disjoint, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
-from fuser.ir.views import Broadcast, Part
+from fuser.ir.views import FULL, Broadcast, Index, IndexPart, Part, seen_of_box
 from fuser.passes import length_facts, slices
 
 
@@ -39,11 +41,12 @@ def lower(graph: Graph) -> Graph:
     for node in graph.nodes:
         args = tuple(new[id(arg)] for arg in node.args)
         if node.op.is_update:
-            made = _joined(node, args[0], args[1], bounds, graph.equal)
+            region = _simple(node.payload.box, bounds)
+            made = _joined(node, region, args[0], args[1], bounds, graph.equal)
         elif _only_orders(node):
             made = args[0]
         else:
-            made = _spelled(node, args, bounds)
+            made = _read(node, new, bounds, graph.equal) or _spelled(node, args, bounds)
         new[id(node)] = made
         if line := graph.line_of(node):
             note_line(lines, made, args, line)
@@ -63,6 +66,93 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
     if args[0].shape == shape:
         return args[0]
     return intern(node.op, args, shape, node.dtype, Broadcast(shape))
+
+
+def _simple(box: Box, known: length_facts.Bounds) -> Box:
+    """A box with its bounds spelled in one way."""
+    return tuple(
+        (length_facts.simplify(start, known), length_facts.simplify(stop, known), step)
+        for start, stop, step in box
+    )
+
+
+def _read(
+    node: Node, new: Mapping[int, Node], known: length_facts.Bounds, equal: Mapping[str, Dim]
+) -> Node | None:
+    """What an index shows of an array that was written into; None where it is not known.
+
+    Args:
+        node: the index.
+        new: what nodes of the graph have become, by `id`.
+        known: lower bounds of lengths.
+        equal: lengths that guards make equal to others.
+    """
+    if not node.op.indexes or not node.args[0].op.is_update:
+        return None
+    base = node.args[0]
+    seen = seen_of_box(full_box(base.shape), (node.payload,))
+    if seen is None or seen.box is None:
+        return None
+    box = _simple(seen.box, known)
+    if not all(step == 1 and length_facts.at_most(a, b, known) for a, b, step in box):
+        return None
+    writes: list[tuple[Node, Box, Box]] = []
+    while base.op.is_update and not (writes and writes[-1][2] == box):
+        written = _simple(base.payload.box, known)
+        if not disjoint(written, box):
+            common = _common(written, box, known)
+            if common is None:
+                break
+            writes.append((base.args[1], written, common))
+        base = base.args[0]
+    if base is node.args[0]:
+        return None
+    seen_before = not (writes and writes[-1][2] == box)
+    found = _spelled(node, (new[id(base)],), known) if seen_before else None
+    for value, written, common in reversed(writes):
+        part = new[id(value)]
+        for axis, ((lead, _, _), (start, stop, _)) in enumerate(zip(written, common, strict=True)):
+            part = slices.cut(part, axis, (start - lead, stop - lead, 1), known, stop - start)
+        region, entries = _as_indexed(node.payload, common, box)
+        if entries:
+            shape = tuple(dims.steps(*span) for span in region)
+            part = intern(node.op, (part,), shape, node.dtype, Index.of_parts(entries))
+        found = part if found is None else _joined(node, region, found, part, known, equal)
+    return found
+
+
+def _common(one: Box, other: Box, known: length_facts.Bounds) -> Box | None:
+    """The places that two boxes have in common; None where it is not known which."""
+    found: list[Span] = []
+    for (first, last, step), (start, stop, _) in zip(one, other, strict=True):
+        low = first if length_facts.at_most(start, first, known) else start
+        high = last if length_facts.at_most(last, stop, known) else stop
+        sure = (first, low), (start, low), (high, last), (high, stop), (low, high)
+        if step != 1 or not all(length_facts.at_most(*pair, known) for pair in sure):
+            return None
+        found.append((low, high, 1))
+    return tuple(found)
+
+
+def _as_indexed(index: Index, part: Box, whole: Box) -> tuple[Box, list[IndexPart]]:
+    """Where an index of a box has a part of it, and the index of that part by itself.
+
+    Returns:
+        The part's box in what the index shows; the entries of its index, none where all are slices.
+    """
+    region: list[Span] = []
+    entries: list[IndexPart] = []
+    spans = iter(zip(part, whole, strict=True))
+    for entry in (*index.parts, *[FULL] * (len(whole) - len(index.entries))):
+        if entry is None:
+            region.append((0, 1, 1))
+            entries.append(None)
+            continue
+        (start, stop, _), (lead, _, _) = next(spans)
+        if isinstance(entry, slice):
+            region.append((start - lead, stop - lead, 1))
+        entries.append(FULL if isinstance(entry, slice) else 0)
+    return tuple(region), [] if all(entry == FULL for entry in entries) else entries
 
 
 def _only_orders(node: Node) -> bool:
@@ -85,18 +175,23 @@ def note_line(
 
 
 def _joined(
-    node: Node, base: Node, value: Node, known: length_facts.Bounds, equal: Mapping[str, Dim]
-) -> Node:
+    node: Node, region: Box, base: Node, value: Node, known: length_facts.Bounds,
+    equal: Mapping[str, Dim],
+) -> Node:  # fmt: skip
     """The value between the parts of the base around it, axis by axis from the last.
 
     What is interleaved has one spelling of its length where guards say that all are equal: then
     one loop nest computes all.
+
+    Args:
+        node: has the shape and dtype.
+        region: where the value lies.
+        base: what is around it.
+        value: what is written.
+        known: lower bounds of lengths.
+        equal: lengths that guards make equal to others.
     """
     whole = [length_facts.simplify(dim, known) for dim in node.shape]
-    region = [
-        (length_facts.simplify(start, known), length_facts.simplify(stop, known), step)
-        for start, stop, step in node.payload.box
-    ]
     spelled = [dims.steps(*span) for span in region]
     spelled = [
         equal.get(str(dim), dim) if step > 1 else dim
