@@ -117,3 +117,38 @@ def test_random_programs(writes: Writes) -> None:
     fused = fuser.fuse(function, fallback="allow")
     for shape in ((5, 6), (4, 4), (6, 5)):
         assert compare(fused, floats(*shape), floats(*shape), fallback="allow") == ""
+
+
+def strip(out: Any, flux: Any, x: Any, k: Any, axis: int) -> None:
+    """Fluxes between neighbours along an axis, and what they change in one column."""
+    x, change, here = (np.moveaxis(each, axis, 0) for each in (x, flux, k))
+    change[:-1] = here[:-1] * (x[1:] - x[:-1])
+    change[-1] = 0.0
+    change[0] = change[0] * 0.5
+    change[1:-1] += here[2:]
+    tendency = np.moveaxis(out[..., axis], axis, 0)
+    tendency[1:-1] = change[1:-1] - change[:-2]
+    tendency[0] += change[0]
+    tendency[-1] -= change[-2]
+
+
+def spread(x: Any, k: Any, out: Any) -> Any:
+    """Many writes into parts of several arrays, one after another."""
+    flux = np.zeros_like(x)
+    total = np.zeros_like(x)
+    for axis in (0, 1, 2):
+        flux[...] = 0.0
+        strip(out, flux, x, k, axis)
+        strip(out, flux, k, x, axis)
+        total[1:-1, 1:-1] += flux[1:-1, 1:-1]
+        total[:, :, 0] = flux[:, :, 0]
+        total[:, :, -1] += total[:, :, -2]
+    x[1:-1, 1:-1, 1:-1] += total[1:-1, 1:-1, 1:-1] + out[1:-1, 1:-1, 1:-1].sum(-1)
+    return total
+
+
+def test_a_program_of_many_writes_is_fused() -> None:
+    """More than forty writes, by no line more than a few: that is no loop that was unrolled."""
+    fused = fuser.fuse(spread, fallback="error")
+    for shape in ((8, 9, 7), (10, 8, 9)):
+        assert compare(fused, floats(*shape), floats(*shape), floats(*shape, 3)) == ""
