@@ -14,7 +14,7 @@ from fuser.ir.attributes import Axis, Box, Span, disjoint, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
-from fuser.ir.views import FULL, Broadcast, Index, IndexPart, Part, seen_of_box
+from fuser.ir.views import FULL, Index, IndexPart, Part, seen_of_box
 from fuser.passes import length_facts, slices
 
 
@@ -61,11 +61,9 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
     shape = tuple(length_facts.simplify(dim, bounds) for dim in node.shape)
     if shape == node.shape or not node.args or node.op.is_opaque or node.op.reshapes:
         return intern(node.op, args, node.shape, node.dtype, node.payload)
-    if not node.op.repeats:
-        return intern(node.op, args, shape, node.dtype, node.payload)
-    if args[0].shape == shape:
-        return args[0]
-    return intern(node.op, args, shape, node.dtype, Broadcast(shape))
+    if node.op.repeats:
+        return slices.repeated(args[0], shape)
+    return intern(node.op, args, shape, node.dtype, node.payload)
 
 
 def _simple(box: Box, known: length_facts.Bounds) -> Box:

@@ -7,10 +7,10 @@ every length that the guards admit, which of its operands the part lies in.
 from __future__ import annotations
 
 from fuser.ir import dims
-from fuser.ir.dims import Dim
+from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import op
-from fuser.ir.views import Part
+from fuser.ir.views import Broadcast, Part
 from fuser.passes import length_facts
 
 
@@ -32,7 +32,19 @@ def cut(
     found = part_of_join(node, axis, span, known, length) if node.op.joins else None
     if found is not None:
         return found
+    if node.op.repeats:
+        (value,) = node.args
+        own = axis - len(node.shape) + len(value.shape)
+        if own < 0 or value.shape[own] == 1:
+            return repeated(value, _with(node, axis, length))
     return intern(op("part"), (node,), _with(node, axis, length), node.dtype, Part(axis, *span))
+
+
+def repeated(value: Node, shape: Shape) -> Node:
+    """A value that is broadcast to a shape."""
+    if value.shape == shape:
+        return value
+    return intern(op("broadcast_to"), (value,), shape, value.dtype, Broadcast(shape))
 
 
 def part_of_join(

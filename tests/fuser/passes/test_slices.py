@@ -67,3 +67,13 @@ def test_what_the_guards_do_not_say_is_not_known() -> None:
     """Where a place may lie in either operand, the join is stored."""
     found = slices.cut(_join("concatenate", A, B), 0, (0, 6, 1), length_facts.lower_bounds([]), 6)
     assert found.op.name == "part"
+
+
+def test_a_part_of_what_is_repeated_is_repeated_less() -> None:
+    """No view of a view is left, and nothing of the whole."""
+    row = make_input("x0", np.float64, (1, N))
+    whole = slices.repeated(row, (N, N))
+    assert slices.repeated(row, row.shape) is row
+    found = slices.cut(whole, 0, (1, N, 1), KNOWN, N - 1)
+    assert found is slices.repeated(row, (N - 1, N))
+    assert slices.cut(whole, 1, (1, N, 1), KNOWN, N - 1).op.slices
