@@ -192,6 +192,7 @@ def symbol(name: str) -> Length:
     return _atom(name)
 
 
+@memo(4096)
 def maximum(left: Dim, right: Dim) -> Dim:
     """The larger of two lengths; `max(max(n - 1, 0) - 1, 0)` becomes `max(n - 2, 0)`."""
     if isinstance(left, int) and isinstance(right, int):
@@ -261,6 +262,7 @@ def _bounds_of(node: ast.AST) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
+@memo(4096)
 def minimum(left: Dim, right: Dim) -> Dim:
     """The smaller of two lengths."""
     if isinstance(left, int) and isinstance(right, int):

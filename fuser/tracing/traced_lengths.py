@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fuser.base.caches import memo
 from fuser.base.errors import ShapeError, user_line
 from fuser.ir import dims
 from fuser.ir.dims import Dim
+
+
+@memo(16)
+def _same_lengths(guards: tuple[tuple[Dim, Dim], ...]) -> Mapping[str, Dim]:
+    """As `dims.representatives`, which each pair of lengths of a trace asks for."""
+    return dims.representatives(guards)
 
 
 class Lengths:
@@ -77,7 +84,7 @@ class Lengths:
         """Broadcast two lengths against each other, noting what has to hold for it."""
         left, right = self.resolve(left), self.resolve(right)
         if self.guards and left != right:
-            same = dims.representatives(self.guards)
+            same = _same_lengths(tuple(self.guards))
             left = self.resolve(same.get(str(left), left))
             right = self.resolve(same.get(str(right), right))
         if left == right or right == 1:
