@@ -25,8 +25,8 @@ from fuser.base.errors import Unsupported
 
 #: What one first call may take, all its traces together. Of 27,000 first calls in the tests the
 #: largest take 10,000 operations (a chain of them), 36 writes, 6,300 steps but for that chain,
-#: 37 kernels and 10,200 instructions. A step of an ocean model writes 80 parts of arrays, no line
-#: more than 8. `tests/fuser/base/test_budget.py` has programs beyond.
+#: 37 kernels and 10,200 instructions. A step of an ocean model takes 70 writes, no line of it
+#: more than 6. `tests/fuser/base/test_budget.py` has programs beyond.
 LIMITS: Mapping[str, int] = {
     "operations": 20_000,  # traced operations on arrays, and arithmetic of their Python numbers
     "numbers": 256,  # Python numbers among the arguments: each is converted at every call
