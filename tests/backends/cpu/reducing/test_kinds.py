@@ -33,7 +33,7 @@ from tests.backends.test_op_table import BaselineBackend
 ASKED = {"flattened": "flattens_rows", "unrolled columns": "choose_unrolled_columns"}
 """What the chooser asks itself of columns; rows are run in a way wherever it is legal."""
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
-    "rows": ((437, 300), (256, 511), (128, 1025), (401, 352)),
+    "rows": ((437, 300), (256, 511), (128, 1025), (1, 700), (401, 352), (1, 1)),
     "batches": ((2053, 64), (2055, 65), (1029, 129), (529, 256), (513, 300), (2055, 73)),
     "unrolled": (
         (4451, 9), (3084, 13), (2509, 16), (1220, 33), (407, 100), (163, 256), (7, 90, 17),
@@ -73,6 +73,7 @@ def _taken(kind: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return preferred(kind, monkeypatch)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("kind", SHAPES)
 def test_results_are_those_of_numpy(

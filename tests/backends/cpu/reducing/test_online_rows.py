@@ -1,6 +1,6 @@
 """Rows longer than the cache: read once for all reductions, once more for what is stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,23 +8,48 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.backends.cpu.scheduling import extents
-from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
-    LENGTH,
-    attention,
-    small_cache,
-    softmax,
-    spread,
-)
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.scheduling import choose_reduction, extents
 from tests.backends.cpu.on_threads import same_parts
 from tests.results import parts_of
 
 GENERATOR = np.random.default_rng(11)
 
 pytestmark = pytest.mark.usefixtures("small_cache")
-
-
 Function = Callable[..., Any]
+LENGTH = 2 * 4096 + 300
+
+
+@pytest.fixture
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every row is longer than the cache, parts have 1024 float32, threads are always used."""
+    monkeypatch.setattr(choose_reduction, "ROW_CACHE_BYTES", 0)
+    monkeypatch.setattr(tuning, "PART", 1 << 10)
+    monkeypatch.setattr(tuning, "CUT", 1 << 8)
+    monkeypatch.setattr(tuning, "LONG_PART_BYTES", 1 << 12)
+    monkeypatch.setattr(tuning, "THREAD_NS", 1)
+    fuser.clear_caches()
+    yield
+    fuser.clear_caches()
+
+
+def softmax(x: Any) -> Any:
+    """What is read twice or three times, and stored."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def spread(x: Any) -> Any:
+    """Several results, none an array of elements."""
+    return x.var(-1, ddof=1), x.mean(-1), x.max(-1), np.ptp(x, -1)
+
+
+def attention(x: Any, y: Any) -> Any:
+    """A quotient of sums: nothing of a row is stored."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return (e * y).sum(-1) / e.sum(-1)
+
+
 ONE: dict[str, Function] = {
     "softmax": softmax, "log_softmax": functional.log_softmax, "logsumexp": functional.logsumexp,
     "layer_norm": functional.layer_norm, "standardise": functional.standardise, "spread": spread,
@@ -94,3 +119,33 @@ def test_results_go_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     for shift in (0, 1):
         out = room[start + shift : start + shift + LENGTH].reshape(1, -1)
         np.testing.assert_array_equal(fused(x, out=out), plain)
+
+
+SPECIAL: dict[str, Any] = {
+    "nan": [(5000, np.nan)],
+    "inf": [(100, np.inf)],
+    "both infinities": [(100, np.inf), (7000, -np.inf)],
+    "a part of -inf": [(slice(1024, 2304), -np.inf)],
+    "all but a part -inf": [(slice(0, 7000), -np.inf)],
+    "nothing but -inf": [(slice(None), -np.inf)],
+    "huge": [(slice(0, 4000), 3e38), (4000, -3e38)],
+    "zeros": [(slice(None), 0.0)],
+}
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_not_finite_is_as_numpy_has_it(kind: str) -> None:
+    """NaN, infinities, overflow: where a part's sum says nothing, the row is computed anew."""
+    x = GENERATOR.standard_normal((2, LENGTH)).astype(np.float32)
+    for where, value in SPECIAL[kind]:
+        x[1, where] = value
+    y = GENERATOR.random((2, LENGTH)).astype(np.float32)
+    for function, args in (
+        (softmax, (x,)), (functional.log_softmax, (x,)), (spread, (x,)),
+        (functional.cross_entropy, (x, y)), (functional.correlation, (x, y)), (attention, (x, y)),
+    ):  # fmt: skip
+        expected = function(*args)
+        found = fuser.fuse(function, fallback="error")(*args)
+        for a, b in zip(parts_of(found), parts_of(expected), strict=True):
+            np.testing.assert_allclose(a, b, 3e-5, 1e-6, err_msg=f"{function.__name__}")
