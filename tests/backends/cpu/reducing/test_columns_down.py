@@ -26,7 +26,7 @@ def _around(x: Any, weight: Any) -> Any:
 
 
 def _numbers(rows: int, columns: int, dtype: str, *, special: bool) -> np.ndarray:
-    values = numbers(rows, columns, dtype, bad=False)
+    values = numbers(rows, columns, dtype=dtype, bad=False)
     if special:
         values[7, 0], values[9, 1], values[::97] = np.nan, np.inf, -0.0
     return values
