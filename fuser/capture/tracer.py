@@ -164,7 +164,10 @@ class Tracer(Tracing):
             known = {key: value for key, (_, value) in self.externs.items()}
             known |= {key: value for key, (_, value) in self.computed.items()}
             found: dict[int, Any] = {}
-            value = evaluate(node, known, arrays, self.numbers(), found)
+            try:
+                value = evaluate(node, known, arrays, self.numbers(), found)
+            except ValueError as error:  # of these values alone: kernels would stop there
+                raise Unsupported("runtime-check", "a value", str(error)) from None
         if self.reads:  # a later one may need the same: decisions in a row are no more than NumPy's
             self._keep(node, found)
         return value

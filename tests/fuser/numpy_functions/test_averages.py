@@ -65,3 +65,14 @@ def _warned(function: Callable[[Any], Any], x: Any) -> tuple[Any, list[tuple[str
         found = function(x)
     texts = [(str(each.message), each.filename, each.lineno) for each in told]
     return found, [each for each in texts if "encountered in" not in each[0]]
+
+
+def test_a_decision_about_nothing_refuses_that_call_alone() -> None:
+    """The first call decides by a mean of nothing: NumPy warns, and later calls are fused."""
+    fused = fuser.fuse(lambda x: x * 2 if np.nanmean(x) > -9 else x, fallback="allow")
+    with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+        fused(HOLES[1])
+    assert not fused.fallbacks
+    before = fuser.stats().get("fallbacks", 0)
+    assert np.array_equal(fused(X[0]), X[0] * 2)
+    assert fuser.stats().get("fallbacks", 0) == before
