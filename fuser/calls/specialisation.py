@@ -241,13 +241,15 @@ def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
     if not all(isinstance(array, np.ndarray | np.generic) for array in call.arrays.values()):
         return False
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
-    return _operations_ns(call, call.specialisation.trace.graph, max(sizes, default=1)) < limit_ns
+    graph = call.specialisation.trace.graph
+    return _operations_ns(graph, call.numbers, max(sizes, default=1)) < limit_ns
 
 
-def _operations_ns(call: Call, graph: Graph, size: int) -> float:
+def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float:
     """Nanoseconds of NumPy's operations, on arrays of so many elements; those of loops, too.
 
-    Infinite where how often a loop runs is not known before.
+    Infinite where how often a loop runs is not known before: of one in a loop the code has to say
+    it, as names in there are the loop's own.
     """
     found, loops = 0.0, dict[int, Any]()
     for node in graph.nodes:
@@ -265,12 +267,12 @@ def _operations_ns(call: Call, graph: Graph, size: int) -> float:
 
         region = region_of(loop.args)
         try:
-            span = filled(loop.args[STATED], (), call.numbers)
+            span = filled(loop.args[STATED], (), numbers)
         except _UNKNOWN:  # it is known in an iteration of another loop, or between kernels
             return math.inf
         if region.leaving.is_early:
             return math.inf
-        found += len(range(*span)) * _operations_ns(call, region.graph, size)
+        found += len(range(*span)) * _operations_ns(region.graph, {}, size)
     return found
 
 
