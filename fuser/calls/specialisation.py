@@ -267,12 +267,12 @@ def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float
 
         region = region_of(loop.args)
         try:
-            span = filled(loop.args[STATED], (), numbers)
+            trips = len(range(*filled(loop.args[STATED], (), numbers)))
         except _UNKNOWN:  # it is known in an iteration of another loop, or between kernels
             return math.inf
         if region.leaving.is_early:
             return math.inf
-        found += len(range(*span)) * _operations_ns(region.graph, {}, size)
+        found += trips * _operations_ns(region.graph, {}, size)
     return found
 
 

@@ -454,6 +454,13 @@ def _halved(x: Any) -> Any:
     return x
 
 
+def _nested(x: Any) -> Any:
+    for i in range(len(x) % 7):
+        for j in range(i + 1):
+            x = x * 0.5 + j
+    return x
+
+
 @functools.lru_cache
 def _kept(number: int) -> float:
     return number * 0.5
@@ -490,6 +497,14 @@ def test_where_steps_take_longer_than_numpy(made: Any, small: Any, large: Any) -
         for _ in range(2 * PATIENCE):
             strict(np.arange(4.0))
         assert not strict.fallbacks
+
+
+def test_loops_in_loops_are_estimated() -> None:
+    """The inner one's iterations are known in the outer one alone."""
+    fused = fuser.fuse(_nested, fallback="allow")
+    for turn in range(3 * PATIENCE):
+        x = np.arange(4.0) + turn
+        assert np.array_equal(fused(x), _nested(x))
 
 
 def test_what_raises_after_a_decision_is_decided_once() -> None:
