@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fuser.backends.gpu.nvrtc import flags
@@ -13,6 +14,8 @@ from fuser.backends.gpu.variants import NARROW, Variant
 @cache
 def _library(path: str) -> Any:
     """Load the library."""
+    for needed in Path(path).parent.glob("libnvrtc-builtins.so.*"):  # 13.0 looks for it elsewhere
+        ctypes.CDLL(str(needed))
     return ctypes.CDLL(path)
 
 
