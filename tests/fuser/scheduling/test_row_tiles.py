@@ -23,7 +23,7 @@ from fuser.scheduling import row_tiles, schedule, verdicts
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
 from fuser.traffic import ledger
-from tests.fuser.passes.test_concatenated_reductions import assert_same
+from tests.fuser.comparing import assert_near
 from tests.fuser.randomly import randomly
 from tests.fuser.scheduling.plans import plan_of
 
@@ -182,7 +182,7 @@ def test_rows_across_each_other_are_stored_and_told_so() -> None:
     assert "stays in the cache" not in str(told)
     assert set(told.candidates["verdict"]) >= {"rows-across"}
     assert told.arrays_made == (1, 1)
-    assert_same(fused(turned, args[1]), nearest(*args))
+    assert_near(fused(turned, args[1]), nearest(*args))
     assert fused.explain(*args).realised == {"t0": verdicts.meaning("same-rows")}
 
 
@@ -196,7 +196,7 @@ def test_results(name: str, dtype: str, block_bytes: None) -> None:
     for left, right in zip(layouts(one), layouts(other), strict=True):
         wanted = function(left, right)
         for _ in range(3):
-            assert_same(fused(left, right), wanted)
+            assert_near(fused(left, right), wanted)
 
 
 @pytest.mark.parametrize("name", ["nearest", "weights", "with_distances", "forces"])
@@ -208,7 +208,7 @@ def test_all_lengths(name: str, length: int, block_bytes: None) -> None:
     one, other = arguments(((length, *first[1:]), seconds), "float64")
     fused = fuser.fuse(function, fallback="error")
     for _ in range(3):
-        assert_same(fused(one, other), function(one, other))
+        assert_near(fused(one, other), function(one, other))
 
 
 @pytest.mark.parametrize("name", ["nearest", "weights", "attention"])
@@ -220,7 +220,7 @@ def test_edge_values(name: str, block_bytes: None) -> None:
     one, other = (random.choice(values, shape) for shape in shapes)
     one[:5], other[:3] = 1.5, -0.5
     with np.errstate(all="ignore"):
-        assert_same(fuser.fuse(function, fallback="error")(one, other), function(one, other))
+        assert_near(fuser.fuse(function, fallback="error")(one, other), function(one, other))
 
 
 def test_out_and_read_only() -> None:
@@ -230,11 +230,11 @@ def test_out_and_read_only() -> None:
     fused = fuser.fuse(weights, fallback="error")
     given = np.empty((9, 9))
     assert fused(one, other, out=given) is given
-    assert_same(given, weights(one, other))
+    assert_near(given, weights(one, other))
     square = arguments(((9, 9), (9, 9)), "float64")[0]
     wanted = weights(square, square)
     fused(square, square, out=square)
-    assert_same(square, wanted)
+    assert_near(square, wanted)
 
 
 def test_the_same_bits_whatever_the_threads() -> None:
@@ -265,7 +265,7 @@ def test_shared_work_is_never_brief(monkeypatch: pytest.MonkeyPatch) -> None:
     fuser.set_num_threads(2)
     try:
         for _ in range(4):
-            assert_same(fused(*args), weights(*args))
+            assert_near(fused(*args), weights(*args))
     finally:
         fuser.set_num_threads(before)
 
@@ -298,7 +298,7 @@ def test_without_the_native_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_tiles, "BLOCK_BYTES", 250)
     for function, shapes, _ in CHAINS.values():
         args = arguments(shapes, "float64", seed=6)
-        assert_same(fuser.fuse(function, fallback="error")(*args), function(*args))
+        assert_near(fuser.fuse(function, fallback="error")(*args), function(*args))
 
 
 def test_rows_longer_than_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_rows_longer_than_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ledger.ledger(spec, sizes).planned_bytes == 8 * (150 + 27 + 2 * 450 + 50)
     (crossing,) = ledger.boundaries(spec, sizes)
     assert crossing["bytes"] == 2 * 8 * 450
-    assert_same(fuser.fuse(nearest, fallback="error")(*args), nearest(*args))
+    assert_near(fuser.fuse(nearest, fallback="error")(*args), nearest(*args))
 
 
 def test_others_get_a_plan_without() -> None:
@@ -348,7 +348,7 @@ def test_what_is_not_met_by_rows(function: Any) -> None:
     if not graph.has_externs:
         groups = compile_upfront(graph).plan.groups
         assert not any(group.rows.kept for group in groups if group.rows is not None)
-    assert_same(fuser.fuse(function, fallback="allow")(x), function(x))
+    assert_near(fuser.fuse(function, fallback="allow")(x), function(x))
 
 
 def test_explained() -> None:
@@ -429,7 +429,7 @@ def test_random_chains(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = function(*args)
     fused = fuser.fuse(function, fallback="allow")
     for _ in range(2):
-        assert_same(fused(*args), wanted)
+        assert_near(fused(*args), wanted)
 
 
 def runge_kutta(u: Any) -> Any:

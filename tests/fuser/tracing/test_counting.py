@@ -181,4 +181,4 @@ def test_small_arrays_are_iterated_as_numpy_does() -> None:
             found, wanted = fused(values.reshape(shape)), total(values.reshape(shape))
             np.testing.assert_array_equal(found, wanted)
             assert type(found) is type(wanted)
-    assert not fused.fallbacks
+    assert {reason.code for reason in fused.fallbacks} <= {"no-gain"}
