@@ -113,10 +113,7 @@ outputs:
   %fresh = icmp slt i64 %given, 0
   br i1 %fresh, label %make, label %take
 take:
-  %record = row RECORD %record.list %given
-  %target = call ptr @argument(ptr %api, ptr %record, ptr %args)
-  %incref = get ptr %api API.incref
-  call void %incref(ptr %target)
+  %target = call ptr @given(ptr %api, ptr %record.list, i64 %given, ptr %args)
   br label %keep
 make:
   %new = call ptr @new_on_device(ptr %api, ptr %output)
@@ -187,12 +184,7 @@ launched:
   next %n
 finished:
   call void @release_memory(ptr %api, ptr %kept)
-  %calls = get i64 %table TABLE.calls
-  %calls1 = add i64 %calls, 1
-  put i64 %calls1 %table TABLE.calls
-  %hits = get i64 %context CONTEXT.hits
-  %hits1 = add i64 %hits, 1
-  put i64 %hits1 %context CONTEXT.hits
+  call void @counted(ptr %context, ptr %table)
   %result = call ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made)
   ret ptr %result
 failed:

@@ -27,6 +27,23 @@ from fuser.base.call_keys import is_cupy
 from fuser.base.protocols import is_a
 
 TEXT = """\
+define internal void @hit(ptr %context) alwaysinline {
+entry:
+  %hits = get i64 %context CONTEXT.hits
+  %hits1 = add i64 %hits, 1
+  put i64 %hits1 %context CONTEXT.hits
+  ret void
+}
+
+define internal void @counted(ptr %context, ptr %table) alwaysinline {
+entry:
+  %calls = get i64 %table TABLE.calls
+  %calls1 = add i64 %calls, 1
+  put i64 %calls1 %table TABLE.calls
+  call void @hit(ptr %context)
+  ret void
+}
+
 define internal ptr @ask(ptr %context, ptr %api, ptr %table, ptr %values) {
 entry:
   %callee = get ptr %table TABLE.callee
@@ -39,12 +56,7 @@ drop:
   call void %decref(ptr %found)
   br label %slow
 give:
-  %calls = get i64 %table TABLE.calls
-  %calls1 = add i64 %calls, 1
-  put i64 %calls1 %table TABLE.calls
-  %hits = get i64 %context CONTEXT.hits
-  %hits1 = add i64 %hits, 1
-  put i64 %hits1 %context CONTEXT.hits
+  call void @counted(ptr %context, ptr %table)
   ret ptr %found
 slow:
   ret ptr inttoptr (i64 1 to ptr)

@@ -79,6 +79,15 @@ done:
   ret void
 }
 
+define internal ptr @given(ptr %api, ptr %record.list, i64 %given, ptr %args) alwaysinline {
+entry:
+  %record = row RECORD %record.list %given
+  %target = call ptr @argument(ptr %api, ptr %record, ptr %args)
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %target)
+  ret ptr %target
+}
+
 define internal i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
                           ptr %made, ptr %room) alwaysinline {
 entry:
@@ -92,10 +101,7 @@ entry:
   %fresh = icmp slt i64 %given, 0
   br i1 %fresh, label %allocate, label %take
 take:
-  %record = row RECORD %record.list %given
-  %target = call ptr @argument(ptr %api, ptr %record, ptr %args)
-  %incref = get ptr %api API.incref
-  call void %incref(ptr %target)
+  %target = call ptr @given(ptr %api, ptr %record.list, i64 %given, ptr %args)
   br label %keep
 allocate:
   %dims = call ptr @dims_of(ptr %output, ptr %symbols, ptr %room)

@@ -175,9 +175,7 @@ discard:
   call void @forget(ptr %api, ptr %table, ptr %made, i64 %output.count)
   br label %slow
 give:
-  %hits = get i64 %context CONTEXT.hits
-  %hits1 = add i64 %hits, 1
-  put i64 %hits1 %context CONTEXT.hits
+  call void @hit(ptr %context)
   %result = call ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made)
   ret ptr %result
 no.memory:
@@ -382,9 +380,7 @@ convert:
 launch:
   call void @addresses(ptr %table, ptr %bases, ptr %words)
   %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 false, ptr null)
-  %hits = get i64 %context CONTEXT.hits
-  %hits1 = add i64 %hits, 1
-  put i64 %hits1 %context CONTEXT.hits
+  call void @hit(ptr %context)
   br i1 %bare, label %make, label %hand
 make:
   %descr = get ptr %list OUTPUT.descr
