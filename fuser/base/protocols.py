@@ -110,7 +110,7 @@ def mro_of(value: Any) -> tuple[type, ...]:
     Args:
         value: anything.
     """
-    found: tuple[type, ...] = _mro(type(value)) or ()
+    found: tuple[type, ...] = _mro(type(value)) or ()  # None: C code has not made the class ready
     return found
 
 
@@ -146,7 +146,7 @@ def state_of(value: Any) -> dict[str, Any] | None:
     own = namespace_of(value)
     held = dict(own) if type(own) is dict else {}
     slots = 0
-    for above in _mro(kind) or ():
+    for above in mro_of(value):
         for name, place in _namespace(above).items():
             if type(place) is MemberDescriptorType:
                 slots += 1
@@ -175,7 +175,7 @@ def is_array(value: Any) -> bool:
 
 def _found(value: Any, name: str) -> tuple[Any] | None:
     """What the namespace of a type, or of one above it, holds by a name, in a tuple."""
-    for kind in _mro(type(value)) or ():  # None: C code has not made the class ready
+    for kind in mro_of(value):
         space = _namespace(kind)
         if name in space:
             return (space[name],)

@@ -581,7 +581,7 @@ class Names(dict[str, Any]):
         if "__name__" in original:  # asked for at every operation, to find the user's line
             super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution
-        self._original = self.original = original
+        self.original = original
         self._numpy = numpy
 
     #: Functions with such globals reach no array but by a stand-in.
@@ -600,10 +600,10 @@ class Names(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
-        self._substitution.read.note(self._original, key)
-        if key in self._original:
-            found = self._original[key]
-            return self._substitution.named(self._original, key, found, self._numpy)
+        self._substitution.read.note(self.original, key)
+        if key in self.original:
+            found = self.original[key]
+            return self._substitution.named(self.original, key, found, self._numpy)
         if (found := vars(builtins)[key]) is not _BUILT_IN.get(key, found) or is_put_in(found):
             return self._substitution.value(found, self._numpy)
         if key in BUILTINS:
@@ -618,7 +618,7 @@ class Names(dict[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         """Whether the module has such a global."""
-        return key in self._original
+        return key in self.original
 
     def _every(self, *_: Any) -> Any:
         """Refused: a name may be added later, and what each stands for is not looked at."""
@@ -634,7 +634,7 @@ class Names(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """A global, or the default."""
-        return self[key] if key in self._original else default
+        return self[key] if key in self.original else default
 
 
 class _AsModule:
@@ -839,7 +839,7 @@ def original(
     code = codes.plain(function.__code__)
     if type(names) is not Names and same and code is function.__code__:
         return function
-    known = names._original if type(names) is Names else names
+    known = names.original if type(names) is Names else names
     closure = tuple(
         cell if new is old else CellType(new)
         for cell, old, new in zip(cells, held, plain, strict=True)
