@@ -75,6 +75,12 @@ class Prepared:
         self.phase_at, self.phases = 8 * (heads - 1), range(1, phases)
         self._free: list[Arguments] = []
 
+    @property
+    def handle(self) -> int:
+        """What the driver calls the kernel."""
+        handle: int = self.function.handle  # type: ignore[attr-defined]
+        return handle
+
     def enqueue(self, stream: int, words: list[int], scalars: bytes) -> None:
         """Write the block and launch; threads that do so at once have blocks of their own.
 

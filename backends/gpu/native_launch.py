@@ -78,9 +78,9 @@ def device_call(
                 return None
             scalars.append((first + at, place, dtype))
         grid, threads, shared = prepared.sizes
-        handle: int = getattr(prepared.function, "handle")  # noqa: B009
         launches += [
-            {"handle": handle, "blocks": grid, "threads": threads, "shared": shared, "block": first,
+            {"handle": prepared.handle, "blocks": grid, "threads": threads, "shared": shared,
+             "block": first,
              "phase_at": unread if step.scratch is None else first + prepared.phase_at // 8,
              "phase": phase}
             for phase in (0, *prepared.phases)

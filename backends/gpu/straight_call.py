@@ -193,9 +193,8 @@ def _enqueued(
 ) -> list[str]:
     """Write a loop nest's addresses and call the driver, once for each of its launches."""
     pack = _known(known, f"pack_{number}", struct.Struct(f"={prepared.heads}q").pack_into)
-    handle = prepared.function.handle  # type: ignore[attr-defined]
     grid, threads, shared = prepared.sizes
-    asked = f"{handle}, {grid}, 1, 1, {threads}, 1, 1, {shared}, stream, list_{number}, 0"
+    asked = f"{prepared.handle}, {grid}, 1, 1, {threads}, 1, 1, {shared}, stream, list_{number}, 0"
     launch = [f"try: launch({asked})", f"except RuntimeError: again(launch, {asked})"]
     lines = [f"{pack}(block_{number}, 0, {', '.join(words)})", *launch]
     for phase in prepared.phases:
