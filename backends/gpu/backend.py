@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from fuser.backend import Backend, PlainCall, PythonCall, ServedCall, get_backend
 from fuser.base.errors import BackendError
+from fuser.base.packages import loaded
 from fuser.codegen import LoopNest
 from fuser.ir.ops import Op
 from fuser.scheduling.capabilities import Capabilities
@@ -50,8 +50,8 @@ class GpuBackend(Backend):
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
         """Complex numbers; bfloat16 where ml_dtypes has been imported, as for CuPy itself."""
         found: set[np.dtype[Any]] = {np.dtype(np.complex64), np.dtype(np.complex128)}
-        if "ml_dtypes" in sys.modules:
-            found.add(np.dtype(sys.modules["ml_dtypes"].bfloat16))
+        if (halves := loaded("ml_dtypes")) is not None:
+            found.add(np.dtype(halves.bfloat16))
         return frozenset(found)
 
     def install(self, function: Any, call: ServedCall | PythonCall | PlainCall) -> bool:
@@ -85,7 +85,7 @@ class GpuBackend(Backend):
 
     def owns(self, array: Any) -> bool:
         """CuPy arrays."""
-        cupy = sys.modules.get("cupy")
+        cupy = loaded("cupy")
         return cupy is not None and isinstance(array, cupy.ndarray)
 
     def supports(self, op: str, dtype: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from fuser.base import caches, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
+from fuser.base.packages import loaded
 
 
 def tell(text: str, *values: Any) -> None:
@@ -24,7 +25,7 @@ def tell(text: str, *values: Any) -> None:
         text: with `%s` for each value.
         values: are spelled only where somebody listens.
     """
-    if (logging := sys.modules.get("logging")) is not None:
+    if (logging := loaded("logging")) is not None:
         logging.getLogger("fuser").info(text, *values)
 
 
@@ -35,7 +36,7 @@ def note(text: str, *values: Any) -> None:
         text: see `tell`.
         values: likewise.
     """
-    if (logging := sys.modules.get("logging")) is not None:
+    if (logging := loaded("logging")) is not None:
         logging.getLogger("fuser").debug(text, *values)
 
 

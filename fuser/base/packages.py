@@ -5,6 +5,7 @@ A package is named by its root: "numpy" of `numpy.linalg`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from fuser.base.protocols import is_a
@@ -56,3 +57,13 @@ def root(place: Any) -> str:
     """The package that a module's name, or its namespace, belongs to."""
     name = str(place.get("__name__") if is_a(place, dict) else place)
     return WORKLOADS if name.startswith(WORKLOADS) else name.partition(".")[0]
+
+
+def loaded(name: str) -> Any:
+    """A module that has been imported to its end; None before.
+
+    Another thread, or what a signal interrupted, may be in the middle of the import.
+    """
+    found = sys.modules.get(name)
+    halfway = getattr(getattr(found, "__spec__", None), "_initializing", False)
+    return None if halfway else found

@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from fuser.base.errors import FunctionNotFoundError
+from fuser.base.packages import loaded
 
 if TYPE_CHECKING:
     from fuser.calls.owner import Owner
@@ -116,7 +117,7 @@ def _find(module: str, name: str) -> Any:
 
 def _goes_along(module: str) -> bool:
     """Whether cloudpickle takes functions of a module along, and does not name them."""
-    known = sys.modules.get("cloudpickle")
+    known = loaded("cloudpickle")
     registered = () if known is None else known.list_registry_pickle_by_value()
     parts = module.split(".")
     packages = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}

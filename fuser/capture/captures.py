@@ -33,7 +33,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, root
+from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, loaded, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.codes import codes_in
@@ -246,7 +246,7 @@ def arrays_of(value: Any) -> Iterator[Any]:
 
 def is_logger(value: Any) -> bool:
     """Whether a value is a logger of Python's, or hands over to one."""
-    logging = sys.modules.get("logging")
+    logging = loaded("logging")
     return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
 
 

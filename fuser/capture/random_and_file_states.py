@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import pickle
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from fuser.base.packages import loaded
 from fuser.base.protocols import is_a
 
 #: What every file is: of others, the abstract class would have to be asked.
@@ -44,7 +44,7 @@ class State:
 
 def state_of(thing: Any) -> State | None:
     """The state of a random generator or a file; None for all else."""
-    drawing = sys.modules.get("random")  # who has a generator has imported it
+    drawing = loaded("random")  # who has a generator has imported it
     if drawing is not None and is_a(thing, drawing.Random):
         if not is_a(thing, drawing.SystemRandom):
             return State("a random generator", thing.getstate, thing.setstate)
@@ -53,7 +53,7 @@ def state_of(thing: Any) -> State | None:
             return State("a file", thing.tell, thing.seek) if thing.seekable() else None
         except (OSError, ValueError):
             return None
-    drawing = sys.modules.get("numpy.random")
+    drawing = loaded("numpy.random")
     if drawing is None:
         return None
     if is_a(thing, drawing.RandomState):
@@ -71,7 +71,7 @@ def state_of(thing: Any) -> State | None:
 
 def is_generator(thing: Any) -> bool:
     """Whether an object gives random numbers."""
-    drawing, plain = sys.modules.get("numpy.random"), sys.modules.get("random")
+    drawing, plain = loaded("numpy.random"), loaded("random")
     if plain is not None and is_a(thing, plain.Random):
         return True
     if drawing is None:

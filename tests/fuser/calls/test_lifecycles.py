@@ -45,6 +45,20 @@ thread.join()
 assert found == [True] * 4
 """
 
+HALFWAY = """
+import importlib.util, types
+import llvmlite.binding  # which itself imports some of them
+
+for name in ("random", "numpy.random", "logging", "cupy", "ml_dtypes", "cloudpickle"):
+    spec = importlib.util.spec_from_loader(name, loader=None)
+    spec._initializing = True  # what Python's import sets until a module has run
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__spec__ = spec
+y = np.ones(1000)
+assert np.array_equal(new(3)(y), np.exp(y * 3) + y.sum() - np.tanh(y + 3).max())
+fuser.fuse(lambda x: np.array(x.tolist()), fallback="allow")(y)
+"""
+
 
 def _run(script: str) -> None:
     """Run a script in a process of its own, which ends well and says nothing."""
@@ -60,6 +74,11 @@ def _run(script: str) -> None:
 def test_threads_that_compile_while_the_interpreter_ends(daemon: bool, pause: float) -> None:
     """Daemons are left behind, others are waited for."""
     _run(ENDING.format(daemon=daemon, pause=pause))
+
+
+def test_modules_that_another_thread_is_in_the_middle_of_importing() -> None:
+    """They are as good as not imported: nothing is looked up in them."""
+    _run(HALFWAY)
 
 
 def test_a_thread_with_a_small_stack() -> None:
