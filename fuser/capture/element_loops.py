@@ -141,11 +141,15 @@ class ElementLoop:
         left = {
             each.name: self._left(nodes[each.name], each.kind) for each in code.results
         }
+        whole = [operand.value for operand in arrays]
         if self._source.returns:
-            whole = [operand.value for operand in arrays]
             self._bound[element_staging.RETURNED] = _built(returned, left, whole)
         else:
             self._bound = {
+                name: _built(returned[own], left, whole)
+                for name, own in zip(wanted, renamed, strict=True) if own in returned
+            }  # fmt: skip
+            self._bound |= {
                 name: left[own] for name, own in zip(wanted, renamed, strict=True) if own in left
             }
             rooms = {each.name: each.value for each in arrays if each.name.startswith(LEFT)}
@@ -322,7 +326,7 @@ class _Source:
                 self.operands.append(_Operand(known, _kind_of_array(name, value), value))
         elif type(value) is np.ndarray:
             self._given(name, self.tracing.operand(value), assigned, scope)
-        elif type(value) is tuple and not assigned:
+        elif type(value) is tuple:
             parts = [self._part(f"{name}_{k}", part, scope) for k, part in enumerate(value)]
             self.first.append(f"{known} = ({''.join(f'{part}, ' for part in parts)})")
         elif (kind := _kind_of_number(value)) is not None:

@@ -112,13 +112,20 @@ class BoundPair:
 
 
 @record
+class BoundTuple:
+    """What a variable holds: a tuple; its items are variables of their own."""
+
+    count: int
+
+
+@record
 class Parts:
     """A tuple of what expressions give."""
 
     items: tuple[Any, ...]
 
 
-Binding: TypeAlias = Bound | BoundPair | Slice | Parts
+Binding: TypeAlias = Bound | BoundPair | BoundTuple | Slice
 Environment = dict[str, Binding]
 Statements = list[Any]
 
@@ -170,6 +177,8 @@ class _Translator:
         self._loops: list[tuple[int, int]] = []  # labels of `break` and `continue`
         self._returns: list[tuple[int, str]] = []
         self._calls: dict[tuple[str, int], str] = {}
+        self._set: set[str] = set()  # names of variables that any statement binds
+        self._leaves: list[Variable] = []
         self._heads: dict[tuple[str, int], Environment] = {}
         self._read = 0
         self._count = self._depth = self._deepest = 0
@@ -217,18 +226,16 @@ class _Translator:
                 body.append(node)
         self._own = frozenset(each.removeprefix(OWN) for each in wanted if each.startswith(OWN))
         wanted = [each for each in wanted if not each.startswith(OWN)]
-        returned: Any = None
+        returned: Any = {}
         if RESULT in wanted:
             given = self._function_body(body, "")
             wanted = [name for name in wanted if name != RESULT]
-            returned = self._returned(given)
+            returned = self._leaf(given)
         else:
             self.block(body)
-        results = list(self._results(wanted))
+        results = list(self._results(wanted, returned)) + self._leaves
         if self._wants:
             raise RoomWantedError(self._wants)
-        if returned is not None:
-            results += self._leaves
         if self.of_arrays and not self.of_index:
             raise NotTypedError("it computes with whole arrays")
         if self.of_planes and self._count == 1 and not self._of_elements:
@@ -261,34 +268,33 @@ class _Translator:
         given = {number.slot for number in self.numbers if number.kind == "pyint"}
         return versioned(body, given, self.arrays)
 
-    def _returned(self, given: Any) -> Any:
-        """What `return` gives as names of results; notes the results."""
-        self._leaves: list[Variable] = []
+    def _leaf(self, value: Any) -> Any:
+        """What `return` gives, or a name holds, as names of results; notes the results."""
+        if isinstance(value, Parts):
+            return tuple(map(self._leaf, value.items))
+        if isinstance(value, Slice) and value == slices.whole(self, value.array):
+            if not self.arrays[value.array].within:
+                return value.array
+            if self.arrays[value.array].chosen:
+                return self._leave(f"{RESULT} {len(self._left) + len(self._wants)}", value)
+        if not isinstance(value, Value):
+            raise NotTypedError("it leaves what is neither a number nor a whole array")
+        name = f"{RESULT} {len(self._leaves)}"
+        self._leaves.append(self._result(name, value))
+        return name
 
-        def leaf(value: Any) -> Any:
-            if isinstance(value, Parts):
-                return tuple(map(leaf, value.items))
-            if isinstance(value, Slice) and value == slices.whole(self, value.array):
-                if not self.arrays[value.array].within:
-                    return value.array
-                if self.arrays[value.array].chosen:
-                    return self._leave(f"{RESULT} {len(self._left) + len(self._wants)}", value)
-            if not isinstance(value, Value):
-                raise NotTypedError("it may end without a return")
-            name = f"{RESULT} {len(self._leaves)}"
-            self._leaves.append(self._result(name, value))
-            return name
-
-        return leaf(given)
-
-    def _results(self, wanted: Sequence[str]) -> Iterator[Variable]:
-        """Results by name; what no way binds is none."""
+    def _results(self, wanted: Sequence[str], tuples: dict[str, Any]) -> Iterator[Variable]:
+        """Results by name; what no way binds is none; `tuples` takes those that are tuples."""
         for name in wanted:
             if self.env is None:
                 raise NotTypedError("it never ends")
             found = self.env.get(name)
             if isinstance(found, Bound):
                 yield self._result(name, self.read(name))
+            elif isinstance(found, BoundTuple):
+                tuples[name] = self._leaf(self.read(name))
+            elif found is None and name in self._set:
+                raise NotTypedError(f"{name} stands for an array or a tuple on some ways alone")
             elif found is not None and not self._is_itself(name, found):
                 self._leave(name, found)
 
@@ -605,8 +611,11 @@ class _Translator:
     def set(self, name: str, value: Any) -> None:
         """Give a variable a value."""
         assert self.env is not None
+        self._set.add(name)
         if isinstance(value, Parts):
-            self.env[name] = self._kept(value)
+            for place, part in enumerate(self._kept(value).items):
+                self.set(f"{name} {place}", part)
+            self.env[name] = BoundTuple(len(value.items))
             return
         if isinstance(value, Slice) and (value.axes or self._is_array(value)):
             self.env[name] = self._moved(name, self._fixed(value))
@@ -754,12 +763,8 @@ class _Translator:
         label, name = self._returns[-1]
         if node.value is not None:
             value = self.expression(node.value)
-            if isinstance(value, Parts):
-                for place, part in enumerate(self._kept(value).items):
-                    self.set(f"{name} {place}", part)
-                value = Parts((None,) * len(value.items))
             assert self.env is not None
-            if isinstance(value, Value | Complex):
+            if isinstance(value, Value | Complex | Parts):
                 self.set(name, value)
             else:
                 self.env[name] = value
@@ -1178,12 +1183,8 @@ class _Translator:
         if self.env is None:
             raise NotTypedError("it never ends")
         binding = self.env.get(result)
-        if isinstance(binding, Parts):
-            return self._kept(Parts(tuple(
-                self.read(f"{result} {place}") for place in range(len(binding.items))
-            )))  # fmt: skip
-        if isinstance(binding, Bound | BoundPair):
-            return self.settled(self.read(result))
+        if isinstance(binding, Bound | BoundPair | BoundTuple):
+            return self._kept(self.read(result))
         return binding
 
     # -- expressions ----------------------------------------------------------------------------
@@ -1243,6 +1244,8 @@ class _Translator:
         if isinstance(binding, BoundPair):
             real, imag = (self.read(f"{name} {part}") for part in ("real", "imag"))
             return Complex(real, imag, binding.dtype)
+        if isinstance(binding, BoundTuple):
+            return Parts(tuple(self.read(f"{name} {k}") for k in range(binding.count)))
         if not isinstance(binding, Bound):
             return binding
         if not binding.sure:
