@@ -128,7 +128,8 @@ def _initialiser(
     """An `__init__`, which puts arguments into fields."""
     made_anew = {name: found for name, found in defaults.items() if isinstance(found, Field)}
     arguments = tuple(name for name in names if name not in made_anew or made_anew[name].init)
-    count = len(arguments)
+    constants = {name: value for name, value in defaults.items() if name not in made_anew}
+    known, count = frozenset(arguments), len(arguments)
     setters = tuple(vars(cls)[name].__set__ for name in arguments) if slots else ()
     follow = hasattr(cls, "__post_init__")
 
@@ -146,23 +147,18 @@ def _initialiser(
 
     def bound(args: tuple[Any, ...], given: dict[str, Any]) -> Any:
         """Every argument's value, in order."""
-        rest = arguments[len(args) :]
-        if given and given.keys() == {*rest}:  # none has its default
-            return [*args, *map(given.__getitem__, rest)]
-        values = [*args]
-        for name in rest:
-            if name in given:
-                values.append(given.pop(name))
-            elif name in made_anew:
-                values.append(made_anew[name].default_factory())
-            elif name in defaults:
-                values.append(defaults[name])
-            else:
-                raise TypeError(f"{cls.__qualname__}.__init__() misses the argument {name!r}")
-        if given or len(args) > count:
+        placed, rest = arguments[: len(args)], arguments[len(args) :]
+        if len(args) > count or not given.keys() <= known or any(map(given.__contains__, placed)):
             told = ", ".join(given) or f"{len(args)} arguments"
             raise TypeError(f"{cls.__qualname__}.__init__() takes {arguments}, not {told}")
-        return values
+        found = {**constants, **given}
+        for name in made_anew:
+            if name in rest and name not in given:
+                found[name] = made_anew[name].default_factory()
+        try:
+            return [*args, *map(found.__getitem__, rest)]
+        except KeyError as error:
+            raise TypeError(f"{cls.__qualname__}.__init__() misses the argument {error}") from None
 
     return init
 

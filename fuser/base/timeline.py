@@ -6,10 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fuser.base import forks
 from fuser.base.config import bump_mode
+from fuser.base.records import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     import pandas
 
 
-class Phase(NamedTuple):
+@record
+class Phase:
     """One timed phase: its name, what it worked on, start and length in nanoseconds."""
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 import sys
@@ -235,6 +234,8 @@ class FusedFunction(_Base[P, Result]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy of what the function belongs to has its own; a function is its own copy."""
+        import copy  # a first call needs none
+
         copied = copy.deepcopy(self.__wrapped__, memo)
         return self if copied is self.__wrapped__ else pickling.fused(copied, self.options)
 

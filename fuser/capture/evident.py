@@ -12,7 +12,6 @@ import numpy as np
 
 from fuser.base.protocols import is_a
 from fuser.capture.codes import codes_in, has_loops, has_short_loops
-from fuser.capture.loop_values import is_value
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
 _FUNCTIONS = 64
@@ -108,7 +107,11 @@ def is_straight(function: Any) -> bool:
 
 def _is_tracked(value: Any) -> bool:
     """An array that is reached by name, or what stands for a value in a trace."""
-    return type(value) is np.ndarray or is_value(value)
+    if type(value) is np.ndarray:
+        return True
+    from fuser.capture.loop_values import is_value  # most first calls have no loops
+
+    return is_value(value)
 
 
 def is_plain(value: Any) -> bool:

@@ -17,7 +17,7 @@ import ast
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 from fuser.base import host_expressions
 from fuser.base.caches import memo
@@ -25,18 +25,12 @@ from fuser.ir import dims
 from fuser.ir.dims import Dim, Length
 
 Integer = Union[int, "Symbolic"]
+Guard = tuple[Length, int, int]
+"""An expression and the interval in which it has to lie, ends included."""
 
 
 class NotSymbolic(Exception):  # noqa: N818 - a signal: such a value is computed at each call
     """A value is no integer expression over lengths."""
-
-
-class Guard(NamedTuple):
-    """An expression and the interval in which it has to lie, ends included."""
-
-    dim: Length
-    low: int
-    high: int
 
 
 class Assumptions:
@@ -73,11 +67,11 @@ class Assumptions:
         self._known = single
         implied = {d: self.interval(d) for d in known if d not in single}
         self._known = known
-        kept = []
+        kept: list[Guard] = []
         for dim, (low, high) in known.items():
             least, most = self.bounds[dim.text] if dim in single else implied[dim]
             if low > least or high < min(most, upper.get(dim, most)):
-                kept.append(Guard(dim, low, high))
+                kept.append((dim, low, high))
         return kept
 
     def value(self, dim: Dim) -> int:

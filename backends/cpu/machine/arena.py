@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from bisect import bisect_left, insort
 from collections import deque
 from errno import ENOMEM
 from functools import cache
@@ -227,14 +226,14 @@ class Arena:
     def _give_back(self, address: int, size: int) -> int:
         """Add a hole, joined with those beside it; returns its number."""
         holes = self._holes
-        k = bisect_left(holes, (address, 0))
+        k = sum(hole < (address, 0) for hole in holes)
         if k < len(holes) and address + size == holes[k][0]:
             size += holes.pop(k)[1]
         if k and sum(holes[k - 1]) == address:
             k -= 1
             address, before = holes.pop(k)
             size += before
-        insort(holes, (address, size))
+        holes.insert(k, (address, size))
         return k
 
     @property

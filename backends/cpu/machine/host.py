@@ -15,12 +15,13 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from fuser.backends.cpu.machine import arena
 from fuser.backends.cpu.machine.object_file import PAGE
 from fuser.base import disk_cache, forks
 from fuser.base.caches import digest
+from fuser.base.records import record
 
 PROCESSORS = "/proc/cpuinfo"
 #: What identifies a processor; the rest varies between its cores or by the minute.
@@ -32,7 +33,8 @@ _IDENTITY = (
 _FIRST_BYTES = 8192
 
 
-class Host(NamedTuple):
+@record
+class Host:
     """Versions, and the processor in LLVM's words: its name, and `+feature,-feature…`."""
 
     llvmlite: str
@@ -40,6 +42,11 @@ class Host(NamedTuple):
     triple: str
     cpu: str
     features: str
+
+    @property
+    def text(self) -> str:
+        """One of these a line."""
+        return "\n".join((self.llvmlite, self.llvm, self.triple, self.cpu, self.features))
 
     @property
     def has(self) -> frozenset[str]:
@@ -115,11 +122,11 @@ def host() -> Host:
     key = _key()
     kept = disk_cache.read(key, ".host") if key else None
     fields = kept.decode().split("\n") if kept else []
-    if len(fields) == len(Host._fields):
+    if len(fields) == len(Host.__match_args__):
         return Host(*fields)
     found = asked()
     if key:
-        disk_cache.write(key, "\n".join(found).encode(), ".host")
+        disk_cache.write(key, found.text.encode(), ".host")
     return found
 
 

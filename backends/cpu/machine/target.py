@@ -30,7 +30,7 @@ CODE_MODEL, RELOCATION = "small", "pic"
 @cache
 def environment() -> bytes:
     """What machine code for this processor depends on besides its text."""
-    return "\n".join((*host(), CODE_MODEL, RELOCATION)).encode()
+    return "\n".join((host().text, CODE_MODEL, RELOCATION)).encode()
 
 
 _initialised = False
