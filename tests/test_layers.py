@@ -47,7 +47,6 @@ LAYERS = {
             scatter_loop wrappers elementary.*
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
-        accuracy: accuracy accuracy_samples accuracy_table
         element calls: element_calls element_threads
         element loops: element_loops
         loop nests: emit flattened_loops reducing.* scheduling.*

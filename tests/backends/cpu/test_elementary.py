@@ -6,16 +6,20 @@ import mpmath
 import numpy as np
 import pytest
 
-from fuser.backends.cpu.accuracy import Kernel, host_target, reference, ulp_errors, worst
-from fuser.backends.cpu.accuracy_samples import (
+from fuser.backends.cpu.elementary.table import ELEMENTARY
+from tests.backends.cpu.accuracy import (
     BINARY,
     Array,
+    Kernel,
     hard_cases,
+    host_target,
+    reference,
     sample_bits,
     sample_pairs,
     sample_ranges,
+    ulp_errors,
+    worst,
 )
-from fuser.backends.cpu.elementary.table import ELEMENTARY
 
 ALLOWED_ULP = {"power": 3.0, "tan": 3.0, "erfc": 3.0}
 UNARY = [name for name in ELEMENTARY if name not in BINARY]

@@ -8,12 +8,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from fuser.backends.cpu.accuracy import Kernel, host_target
-from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, SPECIALS, Array
 from fuser.backends.cpu.elementary import trigonometric  # noqa: F401 - registers its functions
 from fuser.backends.cpu.elementary.table import ELEMENTARY
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from fuser.backends.cpu.shared_functions import HUGE, module_text
+from tests.backends.cpu.accuracy import BINARY, DTYPES, SPECIALS, Array, Kernel, host_target
 
 WITH_SLOW_BLOCK = {"sin", "cos", "tan", "arctan2"}
 TARGETS = ("avx2", "avx512")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.accuracy import ulp_errors
 from fuser.backends.cpu.body import BASELINE, Body, Features, Module, Value, constant_of
 from fuser.backends.cpu.elementary.half_powers import half_of
+from tests.backends.cpu.accuracy import ulp_errors
 
 ENDS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, -2.5, 1e-30, 1e30, 5e-324, 1e-310, 1e300]
 

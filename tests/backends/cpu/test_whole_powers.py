@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.accuracy import ulp_errors
 from fuser.backends.cpu.body import BASELINE, Body, Features, Module, Value
 from fuser.backends.cpu.elementary.whole_powers import whole_of
+from tests.backends.cpu.accuracy import ulp_errors
 
 ENDS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, -2.5, 1e-30, 1e30, 5e-324, 1e-310, 1e300]
 EXPONENTS = [-64, -63, -33, -7, -6, -5, -4, -3, -2, 6, 7, 8, 11, 12, 31, 32, 51, 63, 64]

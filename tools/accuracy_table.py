@@ -1,6 +1,6 @@
 """Measure every elementary function and write docs/accuracy.md.
 
-    python -m fuser.backends.cpu.accuracy_table --jobs 8 --results accuracy.json docs/accuracy.md
+    python tools/accuracy_table.py --jobs 8 --results accuracy.json docs/accuracy.md
 
 Unary float32 functions are tried on all 2^32 inputs, which takes some minutes of one core for
 each function; binary ones and float64 on random samples and hard cases. What has been measured is
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -20,17 +21,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuser.backends.cpu.accuracy import Kernel, host_target, reference, ulp_errors, worst
-from fuser.backends.cpu.accuracy_samples import (
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from fuser.backends.cpu.elementary.table import ELEMENTARY  # noqa: E402
+from tests.backends.cpu.accuracy import (  # noqa: E402
     BINARY,
     DTYPES,
     Array,
+    Kernel,
     hard_cases,
+    host_target,
+    reference,
     sample_bits,
     sample_pairs,
     sample_ranges,
+    ulp_errors,
+    worst,
 )
-from fuser.backends.cpu.elementary.table import ELEMENTARY
 
 CHUNK = 1 << 16
 PIECE = 1 << 26
@@ -128,7 +136,7 @@ def cell(found: list[Any] | None) -> str:
 HEAD = f"""# Accuracy of the elementary functions
 
 The greatest error found, in units in the last place of the true value, and where.
-Written by `python -m fuser.backends.cpu.accuracy_table`.
+Written by `python tools/accuracy_table.py`.
 
 - *all*: all 2^32 inputs of float32, against double. "not run" where only the sample has been
   measured.
