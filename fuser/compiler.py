@@ -82,11 +82,6 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
         from fuser.passes import concatenations
 
         lowered = concatenations.distribute(lowered)
-    if any(node.op.reduction for node in lowered.nodes):
-        from fuser.passes import transposes
-        from fuser.scheduling import row_reductions
-
-        lowered = row_reductions.reuse(transposes.unturned(lowered))
     return lowered, applied
 
 
