@@ -113,7 +113,9 @@ def exact_key(args: tuple[Any, ...]) -> Any:
 _FEW = 8
 
 
-def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def refusal_key(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], exactly: bool = False
+) -> Any:
     """What calls are known by that end in the plain function.
 
     A call that is taken for another one's like is NumPy's, so it need not tell all calls apart:
@@ -123,22 +125,25 @@ def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     Args:
         args: of the call.
         kwargs: likewise.
+        exactly: tell arrays of other shapes and strides apart.
     """
-    return (_refusal_part(args), *[(name, _refusal_part(kwargs[name])) for name in kwargs])
+    named = [(name, _refusal_part(kwargs[name], exactly)) for name in kwargs]
+    return (_refusal_part(args, exactly), *named)
 
 
-def _refusal_part(value: Any, depth: int = 4) -> Any:
+def _refusal_part(value: Any, exactly: bool, depth: int = 4) -> Any:
     """The part of one argument."""
     kind = type(value)
     if issubclass(kind, np.ndarray):
-        return (id(kind), value.dtype, value.ndim)
+        layout = (value.shape, value.strides) if exactly else value.ndim
+        return (id(kind), value.dtype, layout)
     if kind is float or kind is int or kind is bool or issubclass(kind, np.generic):
         return kind
     if (kind is tuple or kind is list or kind is dict) and depth:
         parts = value.values() if kind is dict else value
         if len(value) > _FEW and depth < 4:
             parts = (next(iter(parts)),)
-        return (kind, len(value), *[_refusal_part(part, depth - 1) for part in parts])
+        return (kind, len(value), *[_refusal_part(part, exactly, depth - 1) for part in parts])
     return (id(kind), id(value))
 
 

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from fuser.calls.attributes import Frames, Hidden
     from fuser.calls.comparison import Comparison
     from fuser.calls.explained import Explained
+    from fuser.calls.plain_calls import PlainCalls
     from fuser.calls.trace_cache import Signature
 
 MODES = ("fused", "unfused", "fallback")
@@ -203,6 +204,7 @@ class FusedFunction(_Base[P, Result]):
         self._latest_out: Any = None
         self._takes_out = not takes_keyword(function, "out")
         self._long: dict[Any, int] = {}
+        self._plain: dict[Any, PlainCalls] = {}
         self._met: dict[Any, Callable[[], Any]] = {}
         self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
@@ -265,6 +267,10 @@ class FusedFunction(_Base[P, Result]):
     def __call__(self, /, *args: Any, out: Out, **kwargs: Any) -> Out: ...
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
+        if self._plain:
+            plain = self._plain.get(refusal_key(args, kwargs, exactly=True))
+            if plain is not None and plain.holds():
+                return plain.run(args, kwargs)
         try:
             if not kwargs:
                 if self._latest is not None:
@@ -459,7 +465,18 @@ class FusedFunction(_Base[P, Result]):
                 )  # fmt: skip
                 if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
                     self.fallbacks.append(reason)
-                executor.planned_for(arrays).install(self, call)
+                installed = executor.planned_for(arrays).install(self, call)
+                if not installed and not any(is_cupy(type(leaf)) for leaf in leaves):
+                    self._serve_plainly(call, args, kwargs)
+
+    def _serve_plainly(self, call: PlainCall, args: tuple[Any, ...], kwargs: Any) -> None:
+        """Have the plain function run some calls like one that ended there."""
+        from fuser.calls.plain_calls import PlainCalls  # most functions have none
+
+        if len(self._plain) >= READY_LIMIT:
+            self._plain.clear()
+        exactly = refusal_key(args, kwargs, exactly=True)
+        self._plain[exactly] = PlainCalls(call, self._long, call.key[0])
 
     @property
     def _may_give_way(self) -> bool:
@@ -877,7 +894,7 @@ class FusedFunction(_Base[P, Result]):
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
-        self._long, self._met = {}, {}
+        self._long, self._plain, self._met = {}, {}, {}
         self._frames = None
         if self._native is not None:
             self._native.detach()
