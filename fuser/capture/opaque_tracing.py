@@ -311,7 +311,7 @@ def _wrapped(
     given = zip(nodes, record.values, record.shares, record.kinds, strict=True)
     for node, value, shares, kind in given:
         if kind:
-            found.append(LateNumber(tracing, node, kind, True))
+            found.append(LateNumber(tracing, node, kind))
             continue
         storage = Storage(node)
         if shares:

@@ -286,15 +286,9 @@ def _power(left: Value, right: Value, compute: str, checked: bool) -> Expression
     """`**`: of integers by products, of floats as the elementary function."""
     base, exponent = computed_as(left, compute), right.code
     whole = "pyint" in right.type.kinds or not right.type.dtype.startswith("float")
-    if isinstance(exponent, Constant) and whole and exponent.value == 2:
-        if compute.startswith("float") or not checked:
-            return Operation("multiply", compute, (base, base))
-        return Operation("checked_multiply", compute, (base, base))
-    other = computed_as(right, compute)
-    if compute.startswith("float"):
-        name = "checked_float_power" if checked else "power"
-        return Operation(name, compute, (base, other))
-    return Operation("checked_power" if checked else "power", compute, (base, other))
+    square = isinstance(exponent, Constant) and whole and exponent.value == 2
+    name, other = ("multiply", base) if square else ("power", computed_as(right, compute))
+    return Operation(f"checked_{name}" if checked else name, compute, (base, other))
 
 
 def _bounds(name: str, left: Type, right: Type) -> tuple[int, int]:
@@ -459,7 +453,7 @@ def numpy_function(name: str, args: Sequence[Value]) -> Value:
     args = [as_numpy(arg) for arg in args] if all(a.type.is_python for a in args) else list(args)
     if any(arg.type.is_either for arg in args):
         raise NotTypedError(f"np.{name} of a number that becomes one of NumPy's")
-    name = {"abs": "absolute"}.get(name, name)
+    name = {"abs": "absolute", "round": "rint", "around": "rint"}.get(name, name)
     if name == "where" and len(args) == 3:
         dtype = _common(args[1:])
         return scalar(Operation("select", dtype, (
@@ -534,8 +528,12 @@ def cast(value: Value, dtype: str, wraps: bool = False) -> Expression:
 
 
 def number(name: str, value: Value) -> Value:
-    """`int(x)`, `float(x)` and `bool(x)`."""
+    """`int(x)`, `float(x)`, `bool(x)` and `round(x)`."""
     old = value.type.dtype
+    if name == "round":
+        if not old.startswith("float"):
+            raise NotTypedError("round of an integer")
+        value = changed(value, code=Operation("rint", old, (value.code,)))
     if name == "bool":
         return python(truth(value))
     if name == "float":

@@ -51,7 +51,9 @@ def _scalar(part: Any, bound: bool = False) -> Any:
         return part
     found = _number(part.tracing, part.node)
     if found is None:
-        return part.tracing.read(part.node) if bound and part.dtype.kind in "iu" else part
+        if bound and part.dtype.kind in "iu":
+            return part.tracing.read(part.node)
+        return part.tracing.wrap(part.node, True)
     text, value = found
     if not part.node.op.is_input:  # Python's integers do not wrap
         number = symbolic_length(HostScalar(part.tracing, text, value))

@@ -1,7 +1,6 @@
 """Python numbers that a loop or a call leaves: known only when that has run.
 
-Nothing hangs on one of a loop. One of a call, such as what LAPACK says of success, is read where
-something does.
+One is read where something hangs on it: a length, a decision, arithmetic of integers.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.errors import Unsupported
 from fuser.ir.graph import Node, make_scalar
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -60,26 +58,33 @@ def _operators() -> dict[str, Any]:
 class LateNumber:
     """In the place of a Python number that a loop or a call leaves.
 
-    It can be returned, or enter a loop; one of a call is read for all else (`of_call`).
-
-    A float can be added, subtracted and multiplied, and meet arrays and NumPy's scalars where NumPy
-    computes with it as with a scalar of its own: where these are as wide as a Python float.
+    It can be returned, or enter a loop. A float can be added, subtracted and multiplied, and meet
+    arrays and NumPy's scalars where NumPy computes with it as with a scalar of its own: where these
+    are as wide as a Python float. For all else it is read.
     """
 
-    __slots__ = ("kind", "node", "of_call", "tracing")
+    __slots__ = ("kind", "node", "tracing")
     locals().update(_operators())  # set later, each would have the class's own looked up again
 
-    def __init__(self, tracing: Any, node: Node, kind: str, of_call: bool = False) -> None:
+    def __init__(self, tracing: Any, node: Node, kind: str) -> None:
         """Keep the value without axes that holds it, and its kind."""
-        self.tracing, self.node, self.kind, self.of_call = tracing, node, kind, of_call
+        self.tracing, self.node, self.kind = tracing, node, kind
+
+    #: It has no axes, as NumPy's scalars.
+    generic = True
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What holds it."""
+        return self.node.dtype
 
     def __getattr__(self, name: str) -> Any:
         """Of the number, where it is read."""
         return getattr(read(self), name)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused."""
-        raise refusal(self)
+        """Of the number, where it is read."""
+        return np.asarray(read(self), *args, **kwargs)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Trace a ufunc."""
@@ -91,16 +96,8 @@ class LateNumber:
 
 
 def read(value: Any) -> Any:
-    """The number in whose place a call's is; other values are themselves.
-
-    Raises:
-        Unsupported: a loop leaves it.
-    """
-    if type(value) is not LateNumber:
-        return value
-    if not value.of_call:
-        raise refusal(value)
-    return value.tracing.read(value.node)
+    """The number in whose place one of these is; other values are themselves."""
+    return value.tracing.read(value.node) if type(value) is LateNumber else value
 
 
 def is_float(value: Any) -> bool:
@@ -117,17 +114,14 @@ def float_node(value: Any) -> Node:
 
 
 def as_operands(ufunc: np.ufunc, inputs: Sequence[Any]) -> list[Any]:
-    """Operands of a ufunc, of which one is a float that a loop leaves, as arrays without axes.
+    """Operands of a ufunc: a float in whose place one is as an array without axes.
 
-    Raises:
-        Unsupported: NumPy would not compute as with a scalar of float64.
+    Where NumPy would not compute as with a scalar of float64, the number is read.
     """
     late = [value for value in inputs if type(value) is LateNumber]
-    if any(value.of_call for value in late):
-        return [read(value) for value in inputs]
     alike = all(_is_alike(value.dtype) for value in inputs if hasattr(type(value), "dtype"))
     if not (alike and all(map(is_float, late))) or ufunc is np.power:
-        raise refusal(late[0])
+        return [read(value) for value in inputs]
     return [
         value.tracing.wrap(value.node, True) if type(value) is LateNumber else value
         for value in inputs
@@ -139,20 +133,9 @@ def _is_alike(dtype: np.dtype[Any]) -> bool:
     return np.result_type(dtype, 0.0) == np.result_type(dtype, np.float64)
 
 
-def refusal(number: LateNumber) -> Unsupported:
-    """Why such a number cannot be used."""
-    found = (
-        f"a Python {KINDS[number.kind].__name__} that a loop over elements leaves is known only "
-        "when the loop has run; return it, and compute with it outside"
-    )
-    return Unsupported("control-flow", "loop", found)
-
-
 def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     """A sum, a difference or a product: of Python floats it is one, and no such one raises."""
     late = one if type(one) is LateNumber else other
-    if late.of_call:
-        return function(read(one), read(other))
     if isinstance(one, (TracedArray, np.ndarray, np.generic)) or isinstance(
         other, (TracedArray, np.ndarray, np.generic)
     ):
@@ -161,6 +144,6 @@ def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> An
     for each in (one, other):
         small = type(each) is int and abs(each) <= _EXACT
         if not (is_float(each) or small):
-            raise refusal(late)
+            return function(read(one), read(other))
     parts = [late.tracing.wrap(float_node(each), True) for each in (one, other)]
     return LateNumber(late.tracing, function(*parts).node, "pyfloat")
