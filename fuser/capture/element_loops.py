@@ -52,7 +52,8 @@ from fuser.tracing.traced_scalars import HostScalar
 _TAKEN = FUNCTIONS | {"numpy", "math", "host", "number_of_a_loop"}
 #: Functions of NumPy's that are no ufuncs.
 _OF_NUMPY = frozenset(
-    "sum max min amax amin dot inner vdot where copy flip empty_like zeros_like".split()
+    "sum mean max min amax amin argmax argmin all any dot inner vdot where copy flip round around "
+    "empty_like zeros_like".split()
 )
 _UNBOUND = object()
 

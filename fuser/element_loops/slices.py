@@ -18,7 +18,7 @@ from fuser.base.records import record
 from fuser.element_loops import complex_numbers, kinds, operators
 from fuser.element_loops.code import Constant, Expression, Get, Length, Load, Operation, Store
 from fuser.element_loops.complex_numbers import Complex, Number
-from fuser.element_loops.kinds import COMPLEX, NotTypedError
+from fuser.element_loops.kinds import COMPLEX, GIVEN, NotTypedError
 from fuser.element_loops.operators import FALSE, TRUE, Value
 
 ZERO, ONE = Constant("int64", 0), Constant("int64", 1)
@@ -570,11 +570,13 @@ def total(t: Translator, lanes: Lanes, dtype: str) -> Number:
     So a sum of n floats has an error of some n / 65536 + 64 + 1024 / (numbers in a vector)
     roundings at most.
     """
+    if len(lanes.lengths) > 1:
+        return total(t, _of_rows(lanes, lambda row: total(t, row, dtype)), dtype)
     if dtype not in COMPLEX:
-        return _total(t, flat(lanes), dtype)
+        return _total(t, lanes, dtype)
 
     def of(part: str) -> Value:
-        elements = each(t, lambda z: complex_numbers.unary(part, z), [flat(lanes)])
+        elements = each(t, lambda z: complex_numbers.unary(part, z), [lanes])
         return _total(t, elements, COMPLEX[dtype])
 
     return Complex(of("real"), of("imag"), dtype)
@@ -639,15 +641,16 @@ def _total(t: Translator, lanes: Lanes, dtype: str) -> Value:
     return operators.scalar(Get(slots[2], dtype))
 
 
-def flat(lanes: Lanes) -> Lanes:
-    """Lanes of one axis.
+def _of_rows(lanes: Lanes, function: Callable[[Lanes], Number]) -> Lanes:
+    """What a function gives for all that stands at each index of the first axis."""
 
-    Raises:
-        NotTypedError: they have more.
-    """
-    if len(lanes.lengths) != 1:
-        raise NotTypedError("a reduction over more than one axis")
-    return lanes
+    def element(first: tuple[Expression, ...]) -> Number:
+        rest = Lanes(
+            lanes.lengths[1:], lambda i: lanes.element((*first, *i)), (), lanes.within[1:]
+        )
+        return function(rest)
+
+    return Lanes(lanes.lengths[:1], element, lanes.reads, lanes.within[:1])
 
 
 def product(t: Translator, key: Any, left: Lanes, right: Lanes) -> Number | Slice:
@@ -689,15 +692,66 @@ def summed(t: Translator, lanes: Lanes) -> Number:
     return t.settled(total(t, lanes, _SUMMED.get(dtype, dtype)))
 
 
+def mean(t: Translator, lanes: Lanes) -> Number:
+    """`x.mean()`; of nothing NumPy warns."""
+    count = operators.constant(1)
+    for length in lanes.lengths:
+        t.check(Operation("greater", "bool", (length, ZERO)))
+        count = operators.binary("multiply", count, operators.python(length, 0, GIVEN))
+    dtype = dtype_of(t, lanes)
+    dtype = dtype if dtype.startswith(("float", "complex")) else "float64"
+    return t.settled(complex_numbers.binary("divide", total(t, lanes, dtype), count))
+
+
+def tested(t: Translator, lanes: Lanes, all_of_them: bool) -> Value:
+    """`x.all()` and `x.any()`."""
+    slot = t.variable()
+    t.set_variable(slot, TRUE if all_of_them else FALSE)
+    join = operators.both if all_of_them else operators.either
+
+    def body(indices: tuple[Expression, ...]) -> None:
+        test = complex_numbers.truth(lanes.element(indices))
+        t.set_variable(slot, join(Get(slot, "bool"), test))
+
+    for_each(t, lanes.lengths, body)
+    return t.temporary(operators.scalar(Get(slot, "bool")))
+
+
 def extreme(t: Translator, name: str, lanes: Lanes) -> Value:
     """`x.max()` and `x.min()`: NaN where there is one; of nothing NumPy raises."""
-    lanes = flat(lanes)
+    return _extreme(t, name, lanes, False)[0]
+
+
+def place_of_extreme(t: Translator, name: str, lanes: Lanes) -> Value:
+    """`x.argmax()` and `x.argmin()`: the first one; the first NaN where there is one.
+
+    Raises:
+        NotTypedError: there are several axes.
+    """
+    if len(lanes.lengths) > 1:
+        raise NotTypedError("the place of an extreme of more than one axis")
+    return _extreme(t, name, lanes, True)[1]
+
+
+def _beyond(name: str, value: Expression, old: Expression) -> Expression:
+    """Whether a number is larger or smaller than another one, or the first NaN."""
+    found: Expression = Operation("greater" if name == "maximum" else "less", "bool", (value, old))
+    if value.dtype.startswith("float"):
+        unlike = [Operation("not_equal", "bool", (each, each)) for each in (value, old)]
+        found = operators.either(found, operators.both(unlike[0], operators.negated(unlike[1])))
+    return found
+
+
+def _extreme(t: Translator, name: str, lanes: Lanes, placed: bool) -> tuple[Value, Value]:
+    """The largest or smallest element; where `placed`, its first place along the first axis."""
+    if len(lanes.lengths) > 1:
+        lanes = _of_rows(lanes, lambda row: extreme(t, name, row))
     (length,) = lanes.lengths
     t.check(Operation("greater", "bool", (length, ZERO)))
     dtype = dtype_of(t, lanes)
     if dtype in COMPLEX:
         raise NotTypedError(f"{name} of complex numbers")
-    slot = t.variable()
+    slot, place = t.variable(), t.variable()
 
     def at(index: Expression) -> Expression:
         value = lanes.element((index,))
@@ -705,10 +759,18 @@ def extreme(t: Translator, name: str, lanes: Lanes) -> Value:
         return value.code
 
     t.set_variable(slot, at(ZERO))
+    t.set_variable(place, ZERO)
 
     def body(index: Expression) -> None:
-        value = at(index)
-        t.set_variable(slot, Operation(name, dtype, (Get(slot, dtype), value)))
+        value, old = at(index), Get(slot, dtype)
+        if placed:
+            value = t.temporary(operators.scalar(value)).code
+            beyond: Expression = _beyond(name, value, old)
+            to = Operation("select", "int64", (beyond, index, Get(place, "int64")))
+            t.set_variable(place, to)
+        t.set_variable(slot, Operation(name, dtype, (old, value)))
 
     t.count(length, body)
-    return t.temporary(operators.scalar(Get(slot, dtype)))
+    kind = kinds.Type(frozenset(("int64",)), 0, GIVEN)
+    found = t.temporary(operators.scalar(Get(slot, dtype)))
+    return found, t.temporary(Value(Get(place, "int64"), kind, TRUE))

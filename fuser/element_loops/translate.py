@@ -50,12 +50,14 @@ from fuser.element_loops.slices import Index, Lanes, Slice, Span
 from fuser.element_loops.transposing import transposed
 
 #: Names of the source that stand for functions.
-FUNCTIONS = frozenset("range len min max abs int float bool enumerate zip reversed".split())
+FUNCTIONS = frozenset(
+    "range len min max abs int float bool round enumerate zip reversed".split()
+)
 MODULES = frozenset(("numpy", "math"))
 #: The name of the function whose body is the region, where it may return.
 RESULT = "return"
 #: Reductions of arrays.
-_REDUCED = frozenset("sum max min amax amin copy".split())
+_REDUCED = frozenset("sum mean max min amax amin argmax argmin all any copy".split())
 #: What names of operands begin with that take arrays which names stand for at the end; and those of
 #: names whose arrays have no other name.
 LEFT, OWN = "left ", "own "
@@ -523,7 +525,12 @@ class _Translator:
 
     def _do_Assign(self, node: ast.Assign) -> None:  # noqa: N802
         """`x = …`, `a[i] = …`, `x, y = …`."""
-        value = self.expression(node.value)
+        if isinstance(node.value, ast.List) and not any(
+            isinstance(target, ast.Name) for target in node.targets
+        ):
+            value: Any = self._of_Tuple(node.value)
+        else:
+            value = self.expression(node.value)
         if isinstance(value, Parts) or len(node.targets) > 1:
             value = self._kept(value)
         if isinstance(value, Lanes) and any(isinstance(t, ast.Name) for t in node.targets):
@@ -537,8 +544,10 @@ class _Translator:
             return Parts(tuple(map(self._kept, value.items)))
         if isinstance(value, Lanes):
             raise NotTypedError("arrays in a tuple")
-        if isinstance(value, Slice):
+        if isinstance(value, Slice) and (value.spans or self._is_array(value)):
             return self._moved(f"{self._slot()}/", value)
+        if isinstance(value, Slice):
+            value = self.scalar(value)
         return self.settled(value) if isinstance(value, Value | Complex) else value
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
@@ -582,6 +591,8 @@ class _Translator:
         if isinstance(target, ast.Name):
             self.set(self.prefix + target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
+            if isinstance(value, Slice) and value.spans:
+                value = self._kept(Parts(tuple(self._rows(value, len(target.elts)))))
             if not isinstance(value, Parts) or len(value.items) != len(target.elts):
                 raise NotTypedError(f"line {target.lineno}: a tuple of another length")
             for each, part in zip(target.elts, value.items, strict=True):
@@ -590,13 +601,39 @@ class _Translator:
             place = self._place(target)
             if not isinstance(place, Slice):
                 raise NotTypedError(f"line {target.lineno}: an assignment by an array of indices")
-            if place.spans:
+            if isinstance(value, Parts):
+                self._assign_items(place, value)
+            elif place.spans:
                 value = self._arrays(value)
                 slices.assign(self, (self.prefix, id(target)), place, value)
             else:
                 self._store(place, self.scalar(value))
         else:
             raise NotTypedError(f"line {target.lineno}: an assignment to an attribute")
+
+    def _assign_items(self, place: Slice, value: Parts) -> None:
+        """`a[i] = x, y`: the items as elements of an array of the dtype that NumPy gives them."""
+        items = [self.number(each) for each in value.items]
+        dtypes = {each.type.dtype for each in items}
+        if len(place.spans) != 1 or (len(dtypes) > 1 and self._dtype_of(place) != "float64"):
+            raise NotTypedError("a tuple that is assigned to several rows, or as another dtype")
+        for row, item in zip(self._rows(place, len(items)), items, strict=True):
+            assert isinstance(row, Slice)
+            self._store(row, item)
+
+    def _rows(self, value: Slice, count: int) -> Iterator[Slice]:
+        """What stands at each index of the first axis of a part, which has so many."""
+        value = self._fixed(value)
+        axis, span = value.spans[0]
+        self.check(Operation("equal", "bool", (span.length, Constant("int64", count))))
+        for k in range(count):
+            place = slices.plus(span.start, Constant("int64", k * span.step))
+            axes = *value.axes[:axis], Index(place, True), *value.axes[axis + 1 :]
+            yield Slice(value.array, axes)
+
+    def _dtype_of(self, value: Slice) -> str:
+        """The dtype of an array's elements; none of complex ones."""
+        return "" if slices.is_complex(self, value) else self.arrays[value.array].dtype
 
     def _store(self, place: Slice, value: Number) -> None:
         """`array[indices] = value`."""
@@ -860,8 +897,9 @@ class _Translator:
     def _do_For(self, node: ast.For) -> None:  # noqa: N802
         """`for … in range(…)`, and over arrays, `enumerate` and `zip` of these."""
         iterable = node.iter
-        if isinstance(iterable, (ast.Tuple, ast.List)):
-            self._unrolled(node, iterable.elts)
+        items_written = self._written_down(iterable)
+        if items_written is not None:
+            self._unrolled(node, items_written)
             return
         span = self._span(iterable)
         if span is not None:
@@ -889,11 +927,20 @@ class _Translator:
         begin = lambda index: self._assign(node.target, items[1](index))  # noqa: E731
         self._for(node, first, last, step, begin)
 
-    def _unrolled(self, node: ast.For, items: Sequence[ast.expr]) -> None:
+    def _written_down(self, node: ast.expr) -> tuple[Any, ...] | None:
+        """The items of a tuple or a list that is written down, or of a tuple; None for others."""
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return tuple(self._argument(item) for item in node.elts)
+        if isinstance(node, ast.Name) and self.env is not None:
+            if isinstance(self.env.get(self.prefix + node.id), BoundTuple):
+                return tuple(self._kept(self.read(self.prefix + node.id)).items)
+        return None
+
+    def _unrolled(self, node: ast.For, values: Sequence[Any]) -> None:
         """A loop over what is written down: its body stands there for each."""
-        if len(items) > _UNROLLED:
+        if len(values) > _UNROLLED:
             raise NotTypedError(f"line {node.lineno}: a loop over more than {_UNROLLED} numbers")
-        after, values = self.label(), [self._argument(item) for item in items]
+        after = self.label()
         with self._block(after):
             for value in values:
                 again = self.label()
@@ -956,12 +1003,21 @@ class _Translator:
 
     def _items(self, node: ast.expr) -> tuple[list[Expression], Callable[[Value], Any], bool]:
         """How many elements a loop goes over, what each iteration has, and whether backwards."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name, args = node.func.id, node.args
-            if name == "enumerate" and len(args) == 1:
+            if name == "enumerate" and [pair.arg for pair in node.keywords] == ["start"]:
+                args = [*args, node.keywords[0].value]
+            elif node.keywords:
+                args = []
+            if name == "enumerate" and 1 <= len(args) <= 2:
                 arrays, item, back = self._items(args[0])
+                first = self._first_number(args[1:])
+
+                def counted(index: Value) -> Parts:
+                    return Parts((operators.binary("add", index, first), item(index)))
+
                 if not back:
-                    return arrays, lambda index: Parts((index, item(index))), False
+                    return arrays, counted, False
             if name == "zip" and args:
                 parts = [self._items(arg) for arg in args]
                 if not any(part[2] for part in parts):
@@ -986,6 +1042,12 @@ class _Translator:
             return Slice(value.array, axes)
 
         return [span.length], part, False
+
+    def _first_number(self, args: Sequence[ast.expr]) -> Value:
+        """What `enumerate` counts from."""
+        if not args:
+            return operators.constant(0)
+        return self.temporary(self._whole(self.number(self.expression(args[0]))))
 
     def _for(
         self, node: ast.For, start: Value, stop: Value, step: int | Value,
@@ -1282,7 +1344,7 @@ class _Translator:
         """A variable."""
         return self.read(self.prefix + node.id)
 
-    def _of_Tuple(self, node: ast.Tuple) -> Parts:  # noqa: N802
+    def _of_Tuple(self, node: ast.Tuple | ast.List) -> Parts:  # noqa: N802
         """A tuple."""
         return Parts(tuple(self._argument(each) for each in node.elts))
 
@@ -1394,6 +1456,8 @@ class _Translator:
 
     def _of_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
         """A comparison, or a chain of them."""
+        if len(node.ops) == 1 and (known := self._of_items(node, node.ops[0])) is not None:
+            return operators.python(known)
         names = [_COMPARED.get(type(op)) for op in node.ops]
         if None in names:
             raise NotTypedError(f"line {node.lineno}: a comparison")
@@ -1415,6 +1479,41 @@ class _Translator:
         if any(each.is_numpy for each in found):
             return self._chosen_last(values)
         return operators.python(whole)
+
+    def _of_items(self, node: ast.Compare, op: ast.cmpop) -> Expression | None:
+        """`x in (1, 2)`, `(a, b) == (c, d)`; None for comparisons of other things."""
+        left, right = node.left, node.comparators[0]
+        found: Expression
+        if isinstance(op, (ast.In, ast.NotIn)):
+            items = self._written_down(right)
+            if items is None:
+                return None
+            value, found = self._argument(left), FALSE
+            for item in items:
+                found = operators.either(found, self._same(value, item))
+            return found if isinstance(op, ast.In) else operators.negated(found)
+        if not isinstance(op, (ast.Eq, ast.NotEq)) or isinstance(left, ast.List):
+            return None
+        one, other = self._written_down(left), self._written_down(right)
+        if one is None or other is None or isinstance(right, ast.List):
+            return None
+        found = self._same(Parts(one), Parts(other))
+        return found if isinstance(op, ast.Eq) else operators.negated(found)
+
+    def _same(self, one: Any, other: Any) -> Expression:
+        """Whether items are equal: a NaN is equal to itself there, which is not known of two."""
+        if isinstance(one, Parts) and isinstance(other, Parts):
+            if len(one.items) != len(other.items):
+                return FALSE
+            whole: Expression = TRUE
+            for pair in zip(one.items, other.items, strict=True):
+                whole = operators.both(whole, self._same(*pair))
+            return whole
+        pair = self.number(one), self.number(other)
+        if all(each.type.dtype.startswith("float") for each in pair):
+            if not any(isinstance(each.code, Constant) for each in pair):
+                raise NotTypedError("floats among the items of tuples that are compared")
+        return operators.compare("equal", *pair).code
 
     def _chosen_last(self, values: Sequence[Value]) -> Value:
         """The first that is false, else the last."""
@@ -1636,6 +1735,13 @@ class _Translator:
             return slices.extreme(self, "maximum", value)
         if name in ("min", "amin"):
             return slices.extreme(self, "minimum", value)
+        if name in ("argmax", "argmin"):
+            wanted = "maximum" if name == "argmax" else "minimum"
+            return slices.place_of_extreme(self, wanted, value)
+        if name in ("any", "all"):
+            return slices.tested(self, value, name == "all")
+        if name == "mean":
+            return slices.mean(self, value)
         if name == "copy":
             return slices.each(self, lambda one: one, [value])
         raise NotTypedError(f"the method {name}")
@@ -1651,7 +1757,7 @@ class _Translator:
                 test = operators.compare("less" if name == "min" else "greater", other, found)
                 found = self.temporary(self._select(test.code, other, found))
             return found
-        if name in ("int", "float", "bool") and len(args) == 1:
+        if name in ("int", "float", "bool", "round") and len(args) == 1:
             return operators.number(name, args[0])
         raise NotTypedError(f"line {line}: a call of {name}")
 
