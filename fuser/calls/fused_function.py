@@ -304,6 +304,8 @@ class FusedFunction(_Base[P, Result]):
             raise
         if fell:
             self._count_long(args, given, fell)
+        elif self._long:
+            self._long.pop(refusal_key(args, given), None)
         return result
 
     def _long_way(
@@ -450,6 +452,8 @@ class FusedFunction(_Base[P, Result]):
                 entry = self._signatures.get(signature(structure, leaves))
             if all(map(_is_itself, leaves)):
                 reason = fell[-1] if fell else self._raising
+                if entry is not None and reason.code == "many-paths":
+                    entry.part(reason, seen)
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
                 whole = entry is not None and entry.refused == reason and not entry.found
                 whole = whole or anew

@@ -62,6 +62,15 @@ class Signature:
         self.refused, self.refused_names = reason, names if self.refusals <= VALUE_LIMIT else []
         self.refused_orders = None if order is None or known is None else {*known, order}
 
+    def part(self, reason: Reason, times: int) -> None:
+        """Look at no more such calls where so many in a row went a way that no known path goes.
+
+        Each runs the paths up to where they part, before NumPy runs it.
+        """
+        if times >= VALUE_LIMIT and self.found:
+            self.refuse(reason, self.found[0].names)
+            self.found = []
+
     def check(self, leaves: Sequence[Any]) -> None:
         """Look whether such calls are refused.
 

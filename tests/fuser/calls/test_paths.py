@@ -274,6 +274,33 @@ def test_paths_have_a_limit_and_a_reason() -> None:
     assert fallbacks(fused, np.full(3, 2.0**30)) == 2
 
 
+@pytest.mark.usefixtures("never_brief")
+def test_ways_that_never_come_again_are_given_up() -> None:
+    """Where so many calls in a row went new ways, no path is run before NumPy runs such calls."""
+
+    def chosen(x: Any) -> Any:
+        total = x * 1.0
+        for place in [0, 1, 2, 3, 4, 5, 6]:
+            if x[place] > 0.5:
+                total = total + place
+        return total
+
+    def calls(numbers: Any) -> int:
+        before = fuser.stats().get("decisions", 0)
+        for number in numbers:
+            x = np.array([number >> place & 1 for place in range(7)], float)
+            assert_alike(fused(x), chosen(x))
+        return fuser.stats().get("decisions", 0) - before
+
+    fused = fuser.fuse(chosen, fallback="allow")
+    calls(range(VALUE_LIMIT))
+    assert calls([0, 1, 2, *range(40, 40 + VALUE_LIMIT - 1), 3, 1, 50, 2, 60]) > 0
+    assert calls([0, 1, 2]) > 0
+    calls(range(40, 40 + 2 * VALUE_LIMIT))
+    assert calls([50, 60]) == 0
+    assert fused.fallbacks[-1].code == "many-paths"
+
+
 def test_what_never_goes_on_as_kernels_is_given_up() -> None:
     """Where NumPy has run each call after its decisions, they are not looked at any more."""
 
