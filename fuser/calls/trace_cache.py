@@ -232,9 +232,10 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
     """What the planned kernels do more of than NumPy's operations, for this call; "" for nothing.
 
     Parts of arrays that are joined may be computed, or copied, once for each write into an array;
-    without joins a plan reads and writes no more than the operations do. Complex values count as
-    such, though a backend may compute with their parts. What a function between kernels changes
-    is copied as a whole, however little of it that function writes.
+    without joins a plan reads and writes no more than the operations do. A loop over elements is
+    such an operation of each array that it writes, though Python takes far longer. Complex values
+    count as such, though a backend may compute with their parts. What a function between kernels
+    changes is copied as a whole, however little of it that function writes.
     """
     from fuser.programs import partition
 
@@ -253,6 +254,7 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
         book = ledger(one, sizes)
         planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
         kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused
+    unfused += _looped_bytes(prepared, sizes)
     if planned > SLACK * unfused + SLACK_BYTES:
         return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"
     if kernels > 2 * operations + FEW_KERNELS:
@@ -260,6 +262,16 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
     if copied > SLACK_BYTES and planned + copied > 2 * unfused:
         return f"{copied:,} bytes would be copied around what NumPy writes, {unfused:,} computed"
     return ""
+
+
+def _looped_bytes(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> int:
+    """Bytes for loops over elements: at least those of one operation for each array they write."""
+    if not isinstance(prepared, Program):
+        return 0
+    from fuser.traffic.moved_bytes import elements_of
+
+    written = [node for step in prepared.element_loops for node in step.nodes if node.shape]
+    return sum(3 * elements_of(node, sizes) * node.dtype.itemsize for node in written)
 
 
 def _copied_bytes(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> int:

@@ -172,3 +172,26 @@ def test_rounding_far_numbers() -> None:
     _alike(_rounded(x, 1), fused(x, 1))
     with pytest.raises(OverflowError):
         fused(np.array([[np.inf, 1.0]]), 1)
+
+
+def _of_rows_and_slices(x: Any, k: Any) -> Any:
+    found, scale = np.zeros_like(x), np.zeros(len(x))
+    found[0] = x[0]
+    scale[0] = found[0].sum()
+    found[0] /= scale[0]
+    for i in range(1, len(x)):
+        for j in range(x.shape[1]):
+            for h in range(x.shape[1]):
+                found[i, j] += found[i - 1, h] * x[i, j] * k
+        scale[i] = found[i].sum()
+        found[i] /= scale[i]
+    found[-1] = 1.0
+    return found, scale * 2
+
+
+def test_loops_count_as_operations() -> None:
+    """A program is not left to NumPy for the bytes of a few slices beside a loop over elements."""
+    fused = fuser.fuse(_of_rows_and_slices, fallback="error")
+    for length in (20, 400):
+        x = np.random.default_rng(length).random((length, 3)) + 0.1
+        _alike(_of_rows_and_slices(x, 2), fused(x, 2), 1e-13)
