@@ -15,6 +15,7 @@ import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -31,6 +32,7 @@ from fuser.element_loops.slices import SMALL
 from fuser.element_loops.translate import (
     FUNCTIONS,
     LEFT,
+    MADE,
     OWN,
     RESULT,
     RoomWantedError,
@@ -42,6 +44,7 @@ from fuser.ir.graph import Node
 from fuser.tracing import makers
 from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
+from fuser.tracing.indices import symbolic_length
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.reshapes import check_writable
 from fuser.tracing.trace_state import LATER, Storage
@@ -53,7 +56,7 @@ _TAKEN = FUNCTIONS | {"numpy", "math", "host", "number_of_a_loop"}
 #: Functions of NumPy's that are no ufuncs.
 _OF_NUMPY = frozenset(
     "sum mean max min amax amin argmax argmin all any dot inner vdot where copy flip round around "
-    "empty_like zeros_like".split()
+    "empty_like zeros_like ones_like full_like".split()
 )
 _UNBOUND = object()
 
@@ -278,6 +281,7 @@ class _Source:
         """
         self.tracing = tracing
         self.operands: list[_Operand] = []
+        self.lengths: dict[str, HostScalar] = {}  # numbers that may be those of axes
         self.first: list[str] = []
         self.functions: dict[int, str] = {}
         self.definitions: list[str] = []
@@ -331,6 +335,8 @@ class _Source:
             parts = [self._part(f"{name}_{k}", part, scope) for k, part in enumerate(value)]
             self.first.append(f"{known} = ({''.join(f'{part}, ' for part in parts)})")
         elif (kind := _kind_of_number(value)) is not None:
+            if type(value) is HostScalar and not assigned:
+                self.lengths[known] = value
             self.operands.append(_Operand(known, kind, value))
         elif (text := _constant(value)) is not None:
             self.first.append(f"{known} = {text}")
@@ -442,6 +448,16 @@ class _Scope(ast.NodeTransformer):
             return ast.Name(self.source.renamed(node.id), node.ctx)
         return self._spelled(node.id, value)
 
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """A call; where it makes an array, with the axes of operands that are as long."""
+        made = ast.Call(
+            self.visit(node.func), [*map(self.visit, node.args)], [*map(self.visit, node.keywords)],
+            lineno=node.lineno,
+        )  # fmt: skip
+        if ast.unparse(made.func).removeprefix("numpy.") in MADE:
+            made = _Lengths(self.source).visit(made)
+        return made
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """A function or number of a module, or an attribute of an array."""
         value = self.found(node)
@@ -529,6 +545,24 @@ class _Scope(ast.NodeTransformer):
         return ast.Assert(self.visit(node.test), None)
 
 
+class _Lengths(ast.NodeTransformer):
+    """Writes numbers that are lengths of operands as such."""
+
+    def __init__(self, source: _Source) -> None:
+        """Begin with what the numbers and arrays of a source are."""
+        self.source = source
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A number's name."""
+        value = self.source.lengths.get(node.id)
+        length = None if value is None else symbolic_length(value)
+        for each in self.source.arrays if length is not None else ():
+            for axis, dim in enumerate(each.value.dims):
+                if self.source.tracing.resolve(dim) == self.source.tracing.resolve(length):
+                    return ast.parse(f"{each.name}.shape[{axis}]", mode="eval").body
+        return node
+
+
 def _literal(name: str, value: Any) -> ast.expr:
     """The default of an argument.
 
@@ -549,6 +583,10 @@ def _is_module(value: Any) -> bool:
 def _function(value: Any) -> str | None:
     """The source's name of a function of Python's, of `math` or of NumPy's; None for others."""
     value = plain_builtin(plain_function(value))
+    if type(value) is partial:  # an array maker of the trace's
+        maker = value.args[-1] if value.func is makers.stand_in else value
+        found = [each for each in MADE if makers.MAKERS.get(each) is getattr(maker, "func", 0)]
+        return f"numpy.{found[0]}" if found else None
     name = getattr(value, "__name__", None)
     if type(name) is not str:
         return None

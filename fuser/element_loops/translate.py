@@ -58,6 +58,8 @@ MODULES = frozenset(("numpy", "math"))
 RESULT = "return"
 #: Reductions of arrays.
 _REDUCED = frozenset("sum mean max min amax amin argmax argmin all any copy".split())
+#: Functions of NumPy's that make arrays.
+MADE = frozenset("empty zeros ones full empty_like zeros_like ones_like full_like".split())
 #: What names of operands begin with that take arrays which names stand for at the end; and those of
 #: names whose arrays have no other name.
 LEFT, OWN = "left ", "own "
@@ -100,10 +102,11 @@ class RoomWantedError(NotTypedError):
 
 @record
 class Bound:
-    """What a variable holds: a number; `sure`: on every way to here."""
+    """What a variable holds: a number; `sure`: on every way to here; `length`: it is that."""
 
     type: Type
     sure: bool = True
+    length: Length | None = None
 
 
 @record
@@ -320,15 +323,21 @@ class _Translator:
     def _chosen_for(self, name: str, like: int) -> int:
         """The array that a name stands for where only the run tells which."""
         known = self.arrays[like]
-        own = self.arrays[self._chosen.get(name, like)]
-        if not known.rank or known.pairs or (own.dtype, own.rank) != (known.dtype, known.rank):
-            raise NotTypedError(f"{name.rpartition('/')[2]} stands for arrays of several kinds")
+        if known.pairs:
+            raise NotTypedError(f"{name.rpartition('/')[2]} stands for complex arrays")
+        within = tuple(self._within(like, axis) for axis in range(known.rank))
+        return self._chosen_as(name, known.dtype, within)
+
+    def _chosen_as(self, name: str, dtype: str, within: tuple[tuple[int, int], ...]) -> int:
+        """Likewise, an array of a dtype whose axes are as long as some of operands."""
         if name not in self._chosen:
             self._chosen[name] = len(self.arrays)
-            within = tuple(self._within(like, axis) for axis in range(known.rank))
             title = f"chosen {len(self.arrays)}"
-            self.arrays.append(Array(title, known.dtype, known.rank, True, within, True))
+            self.arrays.append(Array(title, dtype, len(within), True, within, True))
             self._held[self._chosen[name]] = set()
+        own = self.arrays[self._chosen[name]]
+        if not within or (own.dtype, own.rank) != (dtype, len(within)):
+            raise NotTypedError(f"{name.rpartition('/')[2]} stands for arrays of several kinds")
         return self._chosen[name]
 
     def _point(self, code: Statements, place: int, source: int) -> None:
@@ -364,12 +373,12 @@ class _Translator:
             self._chosen_for(name, each.array)
         return slices.whole(self, self._chosen[name])
 
-    def _fresh(self, key: tuple[str, int], name: str, like: Any) -> Slice:
-        """`np.empty_like(x)`, `np.zeros_like(x)`: memory that no name knows."""
-        if not isinstance(like, Slice) or like != slices.whole(self, like.array):
-            raise NotTypedError(f"np.{name} of a part of an array")
+    def _fresh(
+        self, key: tuple[str, int], dtype: str, within: tuple[tuple[int, int], ...]
+    ) -> Slice:
+        """`np.empty_like(x)`, `np.zeros(n)`: memory that no name knows."""
         site = self._sites.setdefault(key, len(self._sites))
-        place = self._chosen_for(f"made {site}/", like.array)
+        place = self._chosen_as(f"made {site}/", dtype, within)
         known = self.arrays[place]
         held = tuple(each for each in self._chosen.values() if each != place)
         for number in range(len(held) + 1):
@@ -380,14 +389,57 @@ class _Translator:
         rooms = tuple(self._rooms[site, number] for number in range(len(held) + 1))
         self._held[place].update(rooms)
         for axis in range(known.rank):
-            lengths = Length(*self._within(place, axis)), Length(*self._within(like.array, axis))
+            lengths = Length(*self._within(place, axis)), Length(*within[axis])
             if lengths[0] != lengths[1]:
                 self.check(Operation("equal", "bool", lengths))
         self.out.append(Fresh(place, rooms, held))
-        found = slices.whole(self, place)
-        if name == "zeros_like":
-            slices.assign(self, key, found, operators.constant(0))
+        return slices.whole(self, place)
+
+    def _made(self, node: ast.Call, name: str) -> Slice:
+        """`np.zeros_like(x)`, `np.full((n, m), 1.0)` and the like, as long as axes of operands."""
+        args, options = list(node.args), {pair.arg: pair.value for pair in node.keywords}
+        order = ("shape", "fill_value", "dtype") if name.startswith("full") else ("shape", "dtype")
+        options |= dict(zip(order, args, strict=False))
+        if not options.keys() <= set(order) or "shape" not in options or len(args) > len(order):
+            raise NotTypedError(f"line {node.lineno}: np.{name} of other arguments")
+        like = self.expression(options["shape"])
+        value = operators.constant(1 if name.startswith("ones") else 0)
+        if "fill_value" in options:
+            value = self.temporary(self.number(self.expression(options["fill_value"])))
+        dtype = "float64" if name != "full" else kinds.dtype_of(min(value.type.kinds))
+        if name.endswith("_like"):
+            if not isinstance(like, Slice) or like != slices.whole(self, like.array):
+                raise NotTypedError(f"np.{name} of a part of an array")
+            known = self.arrays[like.array]
+            dtype = "" if known.pairs else known.dtype
+            within = tuple(self._within(like.array, axis) for axis in range(known.rank))
+        else:
+            lengths = self._kept(like).items if isinstance(like, Parts) else (like,)
+            within = tuple(self._axis_of(node, self.number(each)) for each in lengths)
+        if "dtype" in options:
+            dtype = self._dtype_named(options["dtype"])
+        if dtype not in DTYPES or len(value.type.kinds) > 1:
+            raise NotTypedError(f"line {node.lineno}: np.{name} of another dtype")
+        key = (self.prefix, id(node))
+        found = self._fresh(key, dtype, within)
+        if not name.startswith("empty"):
+            slices.assign(self, key, found, value)
         return found
+
+    def _axis_of(self, node: ast.expr, length: Value) -> tuple[int, int]:
+        """An operand's axis that is as long as a number says."""
+        if not isinstance(length.code, Length):
+            raise NotTypedError(f"line {node.lineno}: an array as long as no other one")
+        return self._within(length.code.array, length.code.axis)
+
+    def _dtype_named(self, node: ast.expr) -> str:
+        """The dtype that an argument names; "" for one that is not known."""
+        if isinstance(node, ast.Attribute) and node.attr == "dtype":
+            like = self.expression(node.value)
+            return self._dtype_of(like) if isinstance(like, Slice) else ""
+        text = node.value if isinstance(node, ast.Constant) else ast.unparse(node)
+        text = str(text).removeprefix("numpy.")
+        return {"float": "float64", "int": "int64"}.get(text, text)
 
     def _leave(self, name: str, found: Any) -> int:
         """Leave an array in an operand that is for it; gives its number.
@@ -669,7 +721,8 @@ class _Translator:
         if number.type.is_either:
             self.out.append(Set(f"{name}/numpy", number.numpy))
         self.out.append(Set(f"{name}.{number.type.dtype}", number.code))
-        self.env[name] = Bound(number.type)
+        length = number.code if isinstance(number.code, Length) else None
+        self.env[name] = Bound(number.type, True, length)
 
     def _is_array(self, value: Slice) -> bool:
         """Whether a name of it stands for an array without axes, and for no number."""
@@ -856,7 +909,8 @@ class _Translator:
                 both = kinds.join(left.type, right.type)
                 if widen:
                     both = kinds.widened(left.type, both)
-                found[name] = Bound(both, left.sure and right.sure)
+                length = left.length if left.length == right.length else None
+                found[name] = Bound(both, left.sure and right.sure, length)
             elif left is None and isinstance(right, Bound):
                 found[name] = Bound(right.type, False)
             elif right is None and isinstance(left, Bound):
@@ -1317,7 +1371,7 @@ class _Translator:
         numpy: Expression = TRUE if found.is_numpy else FALSE
         if found.is_either:
             numpy = Get(f"{name}/numpy", "bool")
-        return Value(Get(f"{name}.{found.dtype}", found.dtype), found, numpy)
+        return Value(binding.length or Get(f"{name}.{found.dtype}", found.dtype), found, numpy)
 
     def expression(self, node: ast.expr, may_be_none: bool = False) -> Any:
         """What an expression gives: a number, an array, or a tuple.
@@ -1694,6 +1748,9 @@ class _Translator:
             if node.keywords or node.args:
                 raise NotTypedError(f"line {node.lineno}: a method with arguments")
             return self._reduced(function.attr, self._arrays(self.expression(function.value)))
+        name = ast.unparse(function).removeprefix("numpy.")
+        if name in MADE:
+            return self._made(node, name)
         if node.keywords:
             raise NotTypedError(f"line {node.lineno}: a call with keywords")
         if ast.unparse(function) == "numpy.flip" and len(node.args) == 1:
@@ -1701,10 +1758,6 @@ class _Translator:
             if not isinstance(value, Slice):
                 raise NotTypedError(f"line {node.lineno}: np.flip of what is computed")
             return slices.flipped(value)
-        name = ast.unparse(function).removeprefix("numpy.")
-        if name in ("empty_like", "zeros_like") and len(node.args) == 1:
-            like = self.expression(node.args[0])
-            return self._fresh((self.prefix, id(node)), name, like)
         args = self._operands(*node.args)
         if isinstance(function, ast.Name):
             return self._builtin(function.id, args, node.lineno)

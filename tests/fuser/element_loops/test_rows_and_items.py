@@ -174,24 +174,34 @@ def test_rounding_far_numbers() -> None:
         fused(np.array([[np.inf, 1.0]]), 1)
 
 
-def _of_rows_and_slices(x: Any, k: Any) -> Any:
-    found, scale = np.zeros_like(x), np.zeros(len(x))
-    found[0] = x[0]
-    scale[0] = found[0].sum()
-    found[0] /= scale[0]
-    for i in range(1, len(x)):
-        for j in range(x.shape[1]):
-            for h in range(x.shape[1]):
-                found[i, j] += found[i - 1, h] * x[i, j] * k
-        scale[i] = found[i].sum()
-        found[i] /= scale[i]
-    found[-1] = 1.0
-    return found, scale * 2
+def _forward_backward(transit: Any, emit: Any, start: Any, seen: Any) -> Any:
+    count, states = len(seen), len(start)
+    forth, back, scale = np.zeros((count, states)), np.zeros((count, states)), np.zeros(count)
+    for i in range(states):
+        forth[0, i] = start[i] * emit[i, seen[0]]
+    scale[0] = forth[0].sum()
+    forth[0] /= scale[0]
+    for t in range(1, count):
+        for j in range(states):
+            for i in range(states):
+                forth[t, j] += forth[t - 1, i] * transit[i, j]
+            forth[t, j] *= emit[j, seen[t]]
+        scale[t] = forth[t].sum()
+        forth[t] /= scale[t]
+    back[-1] = 1.0
+    for t in range(count - 2, -1, -1):
+        for i in range(states):
+            for j in range(states):
+                back[t, i] += transit[i, j] * emit[j, seen[t + 1]] * back[t + 1, j]
+        back[t] /= scale[t + 1]
+    return forth * back, np.log(scale).sum()
 
 
 def test_loops_count_as_operations() -> None:
-    """A program is not left to NumPy for the bytes of a few slices beside a loop over elements."""
-    fused = fuser.fuse(_of_rows_and_slices, fallback="error")
-    for length in (20, 400):
-        x = np.random.default_rng(length).random((length, 3)) + 0.1
-        _alike(_of_rows_and_slices(x, 2), fused(x, 2), 1e-13)
+    """A program is not left to NumPy for the bytes of a few slices beside loops over elements."""
+    fused = fuser.fuse(_forward_backward, fallback="error")
+    for length in (20, 300):
+        rng = np.random.default_rng(length)
+        chain = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(4), 3), np.full(3, 1 / 3)
+        seen = rng.integers(0, 4, length)
+        _alike(_forward_backward(*chain, seen), fused(*chain, seen), 1e-12)
