@@ -199,8 +199,8 @@ def _forward_backward(transit: Any, emit: Any, start: Any, seen: Any) -> Any:
 
 def test_loops_count_as_operations() -> None:
     """A program is not left to NumPy for the bytes of a few slices beside loops over elements."""
-    fused = fuser.fuse(_forward_backward, fallback="error")
     for length in (20, 300):
+        fused = fuser.fuse(_forward_backward, fallback="error")
         rng = np.random.default_rng(length)
         chain = rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(4), 3), np.full(3, 1 / 3)
         seen = rng.integers(0, 4, length)
