@@ -120,6 +120,7 @@ class Terms:
         """Begin with none."""
         self.codes: dict[int, Expression] = {}
         self.left: Sum | None = None
+        self._largest = 0
         self._limits: list[tuple[int, int]] = []
         self._proved: dict[Facts, Proved] = {}
 
@@ -146,13 +147,17 @@ class Terms:
         """As `follows`, after some facts have been taken away; `seen`: what was asked before."""
         if not goal.factors:
             return goal.rest >= 0
-        if len(seen) > _STEPS or goal in seen or not goal.is_short:
+        if len(seen) > _STEPS or goal in seen:
+            return False
+        largest, known = 0, True
+        for term, factor in goal.factors:
+            largest = max(largest, factor, -factor)
+            known = known and term in self.codes
+        if largest > _FACTOR or len(goal.factors) > _TERMS:
             return False
         seen.add(goal)
-        if all(t in self.codes for t, _ in goal.factors):  # the one with the smallest factors
-            if self.left is None or _largest(goal) < _largest(self.left):
-                self.left = goal
-        term, factor = goal.factors[-1]
+        if known and (self.left is None or largest < self._largest):
+            self.left, self._largest = goal, largest  # the one with the smallest factors
         for fact, own in state.about(term) if depth < _DEPTH else ():
             if (own > 0) == (factor > 0):
                 if self._follows(_without(goal, factor, fact, own), state, depth + 1, seen):
@@ -207,11 +212,6 @@ class Terms:
                     _either([_case(each, name, 1, common) for each in states]),
                 )
         return found
-
-
-def _largest(one: Sum) -> int:
-    """The largest factor of a sum."""
-    return max(abs(factor) for _, factor in one.factors)
 
 
 def _without(goal: Sum, factor: int, fact: Sum, own: int) -> Sum:
