@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
+from fuser.base.syntax_trees import copied, tree_nodes
 from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import ElementSource
 from fuser.element_loops.code import Array, Code
@@ -287,8 +287,8 @@ class _Source:
         self.definitions: list[str] = []
         self._of_storage: dict[tuple[int, Any], str] = {}
         self._names: dict[str, str] = {}
-        body = [copy.deepcopy(each) for each in source.body]
-        loads = {p.id for each in body for p in ast.walk(each) if isinstance(p, ast.Name)}
+        body = [copied(each) for each in source.body]
+        loads = {p.id for p in tree_nodes(*body) if isinstance(p, ast.Name)}
         local = {name: env[name] for name in sorted(loads & source.needed) if name in env}
         scope = _Scope(self, set(source.assigned) | set(local), names)
         for name in local:
@@ -495,7 +495,7 @@ class _Scope(ast.NodeTransformer):
             raise NotTypedError(f"{name} has no source that is known to be its own")
         name = f"f{len(self.source.functions)}_{name}"
         self.source.functions[id(function)] = name
-        body = [copy.deepcopy(each) for each in node.body]
+        body = [copied(each) for each in node.body]
         if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             body = body[1:]
         if not all(map(element_staging.is_admitted, body)):
@@ -505,12 +505,12 @@ class _Scope(ast.NodeTransformer):
             raise NotTypedError(f"{name} takes any number of arguments")
         every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         own = {arg.arg for arg in every}
-        own |= {p.id for each in body for p in ast.walk(each)
+        own |= {p.id for p in tree_nodes(*body)
                 if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}  # fmt: skip
         closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         cells = {each: cell.cell_contents for each, cell in closure}
         scope = _Scope(self.source, own, function.__globals__, cells)
-        made = copy.deepcopy(arguments)
+        made = copied(arguments)
         for arg in (*made.posonlyargs, *made.args, *made.kwonlyargs):
             arg.annotation = None
             arg.arg = self.source.renamed(arg.arg)

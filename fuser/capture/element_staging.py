@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuser.base.records import record
+from fuser.base.syntax_trees import copied, tree_nodes
 from fuser.capture.liveness import live_before, read_in, stored_in
 from fuser.tracing.traced_array import TracedArray
 
@@ -60,7 +60,7 @@ class ElementSource:
 
 def is_admitted(node: ast.stmt) -> bool:
     """Whether a statement may be part of an element loop."""
-    parts = list(ast.walk(node))
+    parts = tree_nodes(node)
     if not all(isinstance(part, _ADMITTED) for part in parts):
         return False
     return not any(_is_loose(part) for part in parts)
@@ -82,7 +82,7 @@ def has_loop(node: ast.stmt) -> bool:
 
 def returns(node: ast.AST) -> bool:
     """Whether a `return` stands in a statement."""
-    return any(isinstance(part, ast.Return) for part in ast.walk(node))
+    return any(isinstance(part, ast.Return) for part in tree_nodes(node))
 
 
 def grouped(body: Sequence[ast.stmt], last: bool) -> list[list[ast.stmt]]:
@@ -134,7 +134,7 @@ def _is_simple(node: ast.stmt) -> bool:
     """Whether a statement assigns numbers or elements, and calls nothing but functions of them."""
     if not isinstance(node, (ast.Assign, ast.AugAssign)):
         return False
-    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    calls = [part.func for part in tree_nodes(node) if isinstance(part, ast.Call)]
     names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
     return names <= _OF_NUMBERS
 
@@ -145,7 +145,7 @@ def _sets_element(node: ast.stmt) -> bool:
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     slices = [target.slice for target in targets if isinstance(target, ast.Subscript)]
-    parts = [part for each in slices for part in ast.walk(each)]
+    parts = tree_nodes(*slices)
     return len(slices) == len(targets) and not any(isinstance(p, ast.Slice) for p in parts)
 
 
@@ -167,7 +167,7 @@ def is_group(body: Sequence[ast.stmt]) -> bool:
 
 def may_hold_group(body: Sequence[ast.stmt]) -> bool:
     """Whether any group may be among statements, or in them."""
-    parts = (part for each in body for part in ast.walk(each))
+    parts = tree_nodes(*body)
     return names_elements(body) or any(isinstance(part, ast.While) for part in parts)
 
 
@@ -176,14 +176,14 @@ def source_of(
 ) -> ElementSource:
     """What the source of a function says of a group; `live`: names that may be read after it."""
     stored = {
-        part.id for each in body for part in ast.walk(each)
+        part.id for part in tree_nodes(*body)
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
     }  # fmt: skip
     ends = any(map(returns, body))
     wanted = () if ends else tuple(sorted(stored & live))
     after = frozenset() if ends else live
     needed = live_before(body, after)
-    found = tuple(copy.deepcopy(each) for each in body)
+    found = tuple(copied(each) for each in body)
     alone = not any(isinstance(each, ast.For) for each in body)
     elements = names_elements(body)
     own = own_names(function, body) if body[0] in function.body else frozenset()
@@ -199,7 +199,7 @@ def own_names(function: ast.FunctionDef, group: Sequence[ast.stmt]) -> frozenset
     made: set[str] = set()
     known: set[int] = set()
     before = function.body[: function.body.index(group[0])]
-    for part in (part for each in before for part in ast.walk(each)):
+    for part in tree_nodes(*before):
         for target, value in _pairs(part):
             if isinstance(target, ast.Name) and _makes_array(value):
                 made.add(target.id)
@@ -212,10 +212,10 @@ def own_names(function: ast.FunctionDef, group: Sequence[ast.stmt]) -> frozenset
         elif isinstance(part, ast.Call) and _makes_array(part):
             bases = part.args
         known.update(id(each) for each in bases)
-    other = {part.id for each in before for part in ast.walk(each)
+    other = {part.id for part in tree_nodes(*before)
              if isinstance(part, ast.Name) and id(part) not in known}  # fmt: skip
     nested = any(isinstance(part, (ast.FunctionDef, ast.Lambda, ast.ListComp))
-                 for each in before for part in ast.walk(each))  # fmt: skip
+                 for part in tree_nodes(*before))  # fmt: skip
     return frozenset() if nested else frozenset(made - other)
 
 
@@ -247,7 +247,7 @@ def names_elements(body: Sequence[ast.stmt]) -> bool:
 
     Functions that they call by their names, and those that are given the index of a loop, may.
     """
-    parts = [part for each in body for part in ast.walk(each)]
+    parts = tree_nodes(*body)
     loops = [part for part in parts if isinstance(part, ast.For)]
     indices = {name for loop in loops for name in stored_in(loop.target)}
     return any(_names_element(part, indices) for part in parts)

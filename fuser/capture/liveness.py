@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from fuser.base.syntax_trees import tree_nodes
+
 
 def live_after(function: ast.FunctionDef) -> dict[int, frozenset[str]]:
     """Names that may be read after each statement of a function, by the statement's identity."""
@@ -70,7 +72,7 @@ def _live(
             live = again
         else:  # nothing is known to be set by it, and all that it names may be read
             live = live | read_in(node) | ends | again
-            for part in ast.walk(node):
+            for part in tree_nodes(node):
                 if isinstance(part, ast.stmt):
                     found.setdefault(id(part), live)
                     found[id(part)] |= live
@@ -80,7 +82,7 @@ def _live(
 def read_in(node: ast.AST) -> frozenset[str]:
     """Names that may be read in a part of the source."""
     found: set[str] = set()
-    for part in ast.walk(node):
+    for part in tree_nodes(node):
         if isinstance(part, ast.Name):
             if isinstance(part.ctx, ast.Load):
                 found.add(part.id)
@@ -91,5 +93,5 @@ def read_in(node: ast.AST) -> frozenset[str]:
 
 def stored_in(node: ast.AST) -> frozenset[str]:
     """Names that a plain statement surely sets."""
-    return frozenset(part.id for part in ast.walk(node)
+    return frozenset(part.id for part in tree_nodes(node)
                      if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))  # fmt: skip

@@ -22,6 +22,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from fuser.base.syntax_trees import tree_nodes
+
 #: What stands for leaving a loop in a body that has no jumps any more, before its number.
 _STOP = "\0stop"
 LOOPS = (ast.For, ast.While)
@@ -55,7 +57,7 @@ class Leaving:
         if isinstance(node, ast.Return):
             flag = f"left {self._number} by {place}"
             self._returns.append((flag, node))
-            found = ast.walk(node)
+            found = tree_nodes(node)
             self.read.append(frozenset(n.id for n in found if isinstance(n, ast.Name)))
         else:
             if self._orelse:
@@ -83,7 +85,7 @@ class Leaving:
 
 def _located(made: ast.stmt, node: ast.AST) -> ast.stmt:
     """A new statement on the line of another one."""
-    for each in ast.walk(made):
+    for each in tree_nodes(made):
         if not hasattr(each, "lineno"):
             ast.copy_location(each, node)
     return made

@@ -56,6 +56,7 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
+from fuser.base.syntax_trees import tree_nodes
 from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
 from fuser.capture.liveness import live_after, live_before
 from fuser.capture.loop_jumps import LOOPS as _LOOPS
@@ -234,7 +235,7 @@ def _in_module(
     tree: ast.Module, code: CodeType
 ) -> tuple[ast.Module, ast.FunctionDef] | None:
     """The function in a module's syntax tree, and the module of its own; None if it is not it."""
-    function = next((each for each in ast.walk(tree) if _is_of(each, code)), None)
+    function = next((each for each in tree_nodes(tree) if _is_of(each, code)), None)
     if not isinstance(function, ast.FunctionDef):
         return None
     body: list[ast.stmt] = [*_imports(tree), function]
@@ -299,7 +300,7 @@ class _Stage:
         self._function = function
         self._shared = {*code.co_cellvars, *code.co_freevars}
         self._place = short_path(code.co_filename)
-        self._arguments = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+        self._arguments = {arg.arg for arg in tree_nodes(function.args) if isinstance(arg, ast.arg)}
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
         self._has_groups = False
@@ -337,7 +338,7 @@ class _Stage:
     def _may_change(self, group: Sequence[ast.stmt]) -> bool:
         """Whether the names that statements assign to are the function's own."""
         return self._shared.isdisjoint(_stored(group)) and not any(
-            isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(self._function)
+            isinstance(node, (ast.Global, ast.Nonlocal)) for node in tree_nodes(self._function)
         )
 
     def _asked(self, group: Sequence[ast.stmt]) -> list[Any]:
@@ -354,7 +355,7 @@ class _Stage:
         made = ast.parse("\n".join(text)).body
         names = {f"N{k}": name for k, name in enumerate(source.wanted)}
         names |= {"L": loop, "F": LOOPS}
-        for each in (part for one in made for part in ast.walk(one)):
+        for each in tree_nodes(*made):
             if isinstance(each, ast.Name):
                 each.id = names.get(each.id, each.id)
             ast.copy_location(each, group[0])
@@ -445,9 +446,9 @@ class _Stage:
             read = live_before(node.orelse)
             self._decided[id(node)] = number, count
             count += 1
-            mine = set(map(id, ast.walk(node)))
+            mine = set(map(id, tree_nodes(node)))
             later = {
-                each.id for part in _with_test(loop) for each in ast.walk(part)
+                each.id for part in _with_test(loop) for each in tree_nodes(part)
                 if isinstance(each, ast.Name) and id(each) not in mine and each.lineno > node.lineno
             }  # fmt: skip
             over = {*_stored(loop.body)} - later - kept - carried
@@ -518,7 +519,7 @@ class _Stage:
         made = ast.parse("\n".join(text)).body
         spelled = {f"N{k}": name for k, name in enumerate(names)}
         spelled |= {"L": f"loop {number}", "F": LOOPS, "I": index, "E": "error in a loop"}
-        for each in (part for one in made for part in ast.walk(one)):
+        for each in tree_nodes(*made):
             if isinstance(each, ast.Name):
                 each.id = spelled.get(each.id, each.id)
             if isinstance(each, ast.ExceptHandler):
@@ -538,7 +539,7 @@ def _over(node: _Loop) -> str:
         return ""
     if not _is_walk(call) or not 1 <= len(call.args) <= 8:
         return ""
-    if any(isinstance(part, _EXPRESSIONS) for part in ast.walk(call)):
+    if any(isinstance(part, _EXPRESSIONS) for part in tree_nodes(call)):
         return ""
     return call.func.id
 
@@ -569,7 +570,7 @@ def _is_walk(node: ast.expr) -> bool:
 
 def _placed(made: ast.expr, node: ast.expr) -> ast.expr:
     """A new expression on the line of another one."""
-    for part in ast.walk(made):
+    for part in tree_nodes(made):
         if not hasattr(part, "lineno"):
             ast.copy_location(part, node)
     return made
@@ -629,7 +630,7 @@ def _asked(test: ast.expr, number: int) -> ast.expr:
 
 def _is_pure(test: ast.expr) -> bool:
     """Whether it shows nowhere that an operand is evaluated which Python might not look at."""
-    calls = [part for part in ast.walk(test) if isinstance(part, ast.Call)]
+    calls = [part for part in tree_nodes(test) if isinstance(part, ast.Call)]
     names = [getattr(each.func, "attr", getattr(each.func, "id", "")) for each in calls]
     written = any(key.arg == "out" for each in calls for key in each.keywords)
     return not written and all(name in _PURE for name in names)
@@ -637,7 +638,7 @@ def _is_pure(test: ast.expr) -> bool:
 
 def _names_more(function: ast.FunctionDef) -> bool:
     """Whether a function does more than arithmetic of names, and `for` over ranges."""
-    parts = list(ast.walk(function))
+    parts = tree_nodes(function)
     over = {id(each.iter): _is_range(each.iter) for each in parts if isinstance(each, ast.For)}
     return not all(over.values()) or any(
         isinstance(each, (ast.Subscript, ast.While))
@@ -665,9 +666,9 @@ def _is_plain(node: _Loop, body: Sequence[ast.stmt]) -> bool:
             return False
         if _over(node) == "range" and not isinstance(node.target, ast.Name):
             return False
-    elif not all(not isinstance(part, _EXPRESSIONS) for part in ast.walk(node.test)):
+    elif not all(not isinstance(part, _EXPRESSIONS) for part in tree_nodes(node.test)):
         return False
-    return all(map(_is_admitted, (part for each in body for part in ast.walk(each))))
+    return all(map(_is_admitted, tree_nodes(*body)))
 
 
 def _is_admitted(node: ast.AST) -> bool:
@@ -706,14 +707,14 @@ def _is_target(node: ast.expr) -> bool:
 
 def _stored(body: Sequence[ast.stmt]) -> Iterator[str]:
     """Yield the names that statements assign to."""
-    for node in (part for each in body for part in ast.walk(each)):
+    for node in tree_nodes(*body):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
 
 
 def _loaded(body: Sequence[ast.stmt]) -> Iterator[str]:
     """Yield the names that statements read."""
-    for node in (part for each in body for part in ast.walk(each)):
+    for node in tree_nodes(*body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):

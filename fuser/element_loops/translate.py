@@ -18,6 +18,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.records import changed, record
+from fuser.base.syntax_trees import tree_nodes
 from fuser.element_loops import complex_numbers, kinds, operators, slices
 from fuser.element_loops.bounds import versioned
 from fuser.element_loops.code import (
@@ -1463,7 +1464,7 @@ class _Translator:
         """Whether an expression calls a function of the source."""
         return any(
             isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
-            and part.func.id in self.functions for part in ast.walk(node)
+            and part.func.id in self.functions for part in tree_nodes(node)
         )  # fmt: skip
 
     def _of_BinOp(self, node: ast.BinOp) -> Any:  # noqa: N802
@@ -1829,7 +1830,7 @@ def _transposed(
 def _counters(loop: ast.For | ast.While) -> list[str]:
     """Names that a loop changes by small constants alone."""
     steps: dict[str, bool] = {}
-    parts = list(ast.walk(loop))
+    parts = tree_nodes(loop)
     stepped = {id(part.target) for part in parts if isinstance(part, ast.AugAssign)}
     for part in parts:
         if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name):
