@@ -209,7 +209,7 @@ class StraightLine:
 
         Args:
             step: the call.
-            runner: what is called in the function's place: it runs a loop.
+            runner: what is called in the function's place: it runs a loop, and gives a list.
         """
         found = [self._kinds[name] for name in step.stored]
         call = step.nodes[0].payload
@@ -222,13 +222,13 @@ class StraightLine:
         called = self._called(call.name, args, runner)
         self._lines.append(f"{indent}r = {called}")
         places = [node.payload.output for node in step.nodes]
-        flat, kind = self._object(_flat), self._object(found[0].type)
-        if places == [0]:
-            self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[0]")
+        results = [f"r[{place}]" for place in places]
+        if runner is None and places == [0]:
+            kind = self._object(found[0].type)
+            self._lines.append(f"if type(r) is not {kind}: r = {self._object(_flat)}(r)[0]")
             results = ["r"]
-        else:
-            self._lines.append(f"r = {flat}(r)")
-            results = [f"r[{place}]" for place in places]
+        elif runner is None:
+            self._lines.append(f"r = {self._object(_flat)}(r)")
         shapes = [node.shape for node in step.nodes]
         for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
             name = self._stored(stored)
