@@ -349,10 +349,12 @@ def squared_size(values: Any) -> Any:
 
 
 def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
-    """np.dot of vectors."""
+    """np.dot where one operand is a vector."""
     x, y = as_traced(tracing, a), as_traced(tracing, b)
-    if x.ndim != 1 or y.ndim != 1 or out is not None:
+    if out is not None or not (x.ndim and y.ndim):
         raise Unsupported("unsupported-function", "np.dot", "matrices")
+    if (x.ndim, y.ndim) != (1, 1):
+        return product_with_vector(tracing, x, y, "np.dot")
     if tracing.size(x.dims[0]) != tracing.size(y.dims[0]):
         raise ValueError(
             f"shapes ({tracing.size(x.dims[0])},) and ({tracing.size(y.dims[0])},) not aligned"
@@ -363,12 +365,40 @@ def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
     return products_summed(tracing, x, y, dtype)
 
 
-def products_summed(tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
-    """Products summed along the last axis; those of float16 as float32, as NumPy does."""
+def product_with_vector(tracing: Tracing, x: TracedArray, y: TracedArray, function: str) -> Any:
+    """`A @ x`, where `x` may be a column, and `x @ A`: read once, beside what is around them.
+
+    Raises:
+        Unsupported: a product of matrices, of complex numbers or of truths, or NumPy's error.
+    """
+    row = x.ndim == 2
+    vector = y if row else x
+    column = row and y.ndim == 2 and tracing.size(y.dims[1]) == 1
+    if {x.ndim, y.ndim} != {1, 2} and not column:
+        raise Unsupported("unsupported-function", function, "a product of matrices")
+    if {x.dtype.kind, y.dtype.kind} - set("iuf"):
+        raise Unsupported("unsupported-function", function, "complex numbers or truths")
+    inner = (x.dims[-1],), (y.dims[0],)
+    if not tracing.same_lengths(*inner):
+        raise Unsupported("unsupported-function", function, "lengths that differ")
+    tracing.hold_lengths(*inner)
+    if column:
+        tracing.hold_exactly(y.dims[1])
+    along = vector.T if column else vector if row else vector[:, None]
+    one, other = (x, along) if row else (along, y)
+    dtype = np.result_type(x.dtype, y.dtype)
+    total = products_summed(tracing, one, other, dtype, axis=int(row), keepdims=column)
+    return total + 0 if dtype.kind == "f" else total  # never -0.0: NumPy adds to 0.0
+
+
+def products_summed(
+    tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any], axis: int = -1, keepdims: bool = False
+) -> Any:
+    """Products summed along an axis; those of float16 as float32, as NumPy does."""
     inner = np.dtype(np.float32) if dtype.name == "float16" else dtype
     nodes = [tracing.cast(value.node, inner) for value in (x, y)]
     product = tracing.wrap(tracing.node("multiply", nodes))
-    total = reduce(tracing, "sum", product, -1, inner, function="dot")
+    total = reduce(tracing, "sum", product, axis, inner, keepdims=keepdims, function="dot")
     return tracing.wrap(tracing.cast(total.node, dtype), total.generic)
 
 

@@ -97,49 +97,19 @@ def _outer(
 def _product_of_vectors(
     tracing: Tracing, name: str, inputs: Sequence[Any], options: dict[str, Any]
 ) -> Any:
-    """`x @ y` of two vectors, and `np.vecdot`: products summed; libraries do matrices better.
-
-    So are products of a vector and a matrix that is computed here: it need not be stored.
-    """
+    """`x @ y` where one is a vector, and `np.vecdot`: libraries do products of matrices better."""
     left, right = (tracing.operand(value) for value in inputs)
     both = isinstance(left, TracedArray) and isinstance(right, TracedArray)
     if not both or options or "b" in (left.dtype.kind, right.dtype.kind):
         raise Unsupported("unsupported-function", f"np.{name}", "operands that are not vectors")
-    if name == "matmul" and (left.ndim, right.ndim) in ((1, 2), (2, 1), (2, 2)):
-        return _product_with_vector(tracing, left, right)
+    from fuser.numpy_functions.reductions import product_with_vector, products_summed
+
     if name == "matmul" and (left.ndim, right.ndim) != (1, 1):
-        raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
+        return product_with_vector(tracing, left, right, "np.matmul")
     lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
     if len(lengths) > 1 or None in lengths or "c" in (left.dtype.kind, right.dtype.kind):
         raise Unsupported("unsupported-function", f"np.{name}", "vectors of different lengths")
-    from fuser.numpy_functions.reductions import products_summed
-
     return products_summed(tracing, left, right, (left * right).dtype)
-
-
-def _product_with_vector(tracing: Tracing, left: TracedArray, right: TracedArray) -> Any:
-    """`A @ x`, where `x` may be a column, and `x @ A`, of an `A` that is computed by elements.
-
-    Raises:
-        Unsupported: `A` lies in memory, where a library reads it as fast.
-    """
-    matrix, other = (left, right) if left.ndim == 2 else (right, left)
-    node, floats = matrix.storage.node, (np.float32, np.float64)
-    is_computed = node.op.is_elementwise and bool(node.args) and not matrix.views
-    is_computed = is_computed and (other.ndim == 1 or tracing.size(other.dims[1]) == 1)
-    inner = (left.dims[-1],), (right.dims[0],)
-    if not is_computed or matrix.dtype not in floats or other.dtype not in floats:
-        raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
-    if not tracing.same_lengths(*inner):
-        raise Unsupported("unsupported-function", "np.matmul", "lengths that differ")
-    tracing.hold_lengths(*inner)
-    if other.ndim == 2:
-        tracing.hold_exactly(other.dims[1])
-    row = matrix is left
-    along = other.T if other.ndim == 2 else other if row else other[:, None]
-    products: Any = matrix * along
-    total = np.sum(products, axis=int(row), keepdims=other.ndim == 2)
-    return total + total.dtype.type(0)  # BLAS adds to 0, so that -0.0 is never left
 
 
 def _results(
