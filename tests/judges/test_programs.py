@@ -14,8 +14,8 @@ from tests.judges.programs import Finding, Worker, findings, program
 #: How many programs of these seeds are judged in every run, and how many of them ran without a
 #: fallback when this was written. A long run: `python -m tests.judges.programs --seconds 3600`.
 SEEDS = (1, 2, 3)
-COUNT = 70
-FUSED = 155
+COUNT = 40
+FUSED = 90
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def judged() -> list[Finding]:
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, str]:
-    """What the judge says of the programs that once failed, each in a process of its own."""
-    worker = Worker(batch=1)
+    """What the judge says of the programs that once failed."""
+    worker = Worker()
     found = {name: worker.judge(text)["difference"] for name, text in PROGRAMS.items()}
     worker.stop()
     return found

@@ -51,7 +51,7 @@ def handler(*_):
         if time.monotonic() < until:  # what is interrupted goes on for as long
             signal.setitimer(signal.ITIMER_REAL, time.monotonic() - start + 0.002, 0.002)
 
-until = time.monotonic() + 4
+until = time.monotonic() + 2.5
 shared, plain = [], []
 signal.signal(signal.SIGALRM, handler)
 import fuser

@@ -150,7 +150,7 @@ def test_keys_stay_and_graphs_travel() -> None:
 
 
 def test_tokens_are_the_same_in_every_process() -> None:
-    """Two interpreters with other hash seeds give equal tasks equal tokens and names."""
+    """An interpreter with another hash seed gives an equal task the same token and name."""
     code = (
         "import dask, fuser, fuser.dask\n"
         "from tests.fuser.dask.programs import PROGRAMS, arrays\n"
@@ -158,8 +158,10 @@ def test_tokens_are_the_same_in_every_process() -> None:
         "with fuser.dask.fused(): (o,) = dask.optimize(PROGRAMS['gelu'](arrays()))\n"
         "print(chunk_functions(o)[0].token, chunk_functions(o)[0])"
     )
-    texts = {said("-c", code, environment={"PYTHONHASHSEED": seed}) for seed in ("1", "2")}
-    assert len(texts) == 1
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize(PROGRAMS["gelu"](arrays()))
+    (own, *_) = chunk_functions(optimised)
+    assert said("-c", code, environment={"PYTHONHASHSEED": "1"}) == f"{own.token} {own}\n"
 
 
 def test_the_same_program_for_other_data_has_the_same_kernels() -> None:

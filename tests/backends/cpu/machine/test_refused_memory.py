@@ -63,12 +63,11 @@ print("done")
 """
 
 
-#: How, when, and with how many threads until the program asks for two.
+#: How, when, and with how many threads until the program asks for two: each way at its own moments.
 CASES = [
-    *((how, when, 2) for how in ("mdwe", "mprotect")
-      for when in ("before", "import", "once", "later")),
-    ("mmap", "later", 2),  # of shared libraries, too: earlier, Python cannot load its own
-    *((how, "later", 1) for how in ("mdwe", "mprotect", "mmap")),
+    ("mdwe", "before", 2), ("mprotect", "import", 2), ("mdwe", "once", 2),
+    ("mprotect", "later", 2), ("mdwe", "later", 1),
+    ("mmap", "later", 1),  # of shared libraries, too: earlier, Python cannot load its own
 ]  # fmt: skip
 
 

@@ -80,11 +80,11 @@ def test_results_are_those_of_numpy(
     kind: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN, infinities and signed zeros in some rows; the same bits on one thread and on three."""
-    taken, function, axis = _taken(kind, monkeypatch), FUNCTIONS[name][0], _axis(kind)
-    for shape in SHAPES[kind]:
-        for dtype in FUNCTIONS[name][2]:
-            given = arguments(name, shape, axis, dtype)
-            check(lambda *each, axis=axis: function(*each, axis), given)
+    taken, axis, (function, _, dtypes) = _taken(kind, monkeypatch), _axis(kind), FUNCTIONS[name]
+    shapes, first = SHAPES[kind], list(FUNCTIONS).index(name)
+    for k in range(max(len(shapes), len(dtypes))):  # in turn: each shape meets each dtype in some
+        given = arguments(name, shapes[k % len(shapes)], axis, dtypes[(k + first) % len(dtypes)])
+        check(lambda *each, axis=axis: function(*each, axis), given)
     assert any(taken) == (name not in REFUSED.get(kind, ()))
 
 
