@@ -13,6 +13,8 @@ import sys
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
+import numpy as np
+
 _mro = type.__dict__["__mro__"].__get__
 _module = type.__dict__["__module__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
@@ -21,6 +23,7 @@ _size_of, _item_size_of, _dict_offset_of, _weak_offset_of = (
     for name in "__basicsize__ __itemsize__ __dictoffset__ __weakrefoffset__".split()
 )
 _POINTER_BYTES = struct.calcsize("P")
+_SCALARS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 #: How Python itself keeps the namespaces of objects, modules and classes.
 _OWN_NAMESPACES = (GetSetDescriptorType, MemberDescriptorType)
 
@@ -102,6 +105,18 @@ def is_a(value: Any, kinds: Any) -> bool:
         kinds: a type, or a tuple of types.
     """
     return issubclass(type(value), kinds)
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a number or a text, and no more: of a class of Python's or NumPy's own.
+
+    One of a user's class may have attributes and methods beside its value.
+
+    Args:
+        value: anything.
+    """
+    kind = type(value)
+    return id(kind) in _SCALARS or (issubclass(kind, np.generic) and module_of(kind) == "numpy")
 
 
 def mro_of(value: Any) -> tuple[type, ...]:

@@ -130,7 +130,7 @@ def specialised(
     Raises:
         CannotRun, Unsupported: the function cannot be fused for such arguments.
     """
-    objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
+    objects = [leaf for leaf in leaves if not is_a(leaf, np.ndarray)]
     objects += trees.classes(structure)
     try:
         hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()

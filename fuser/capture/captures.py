@@ -34,16 +34,23 @@ import numpy as np
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, loaded, root
-from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
-from fuser.base.records import record
-from fuser.capture.codes import codes_in
+from fuser.base.protocols import (
+    attribute,
+    is_a,
+    is_scalar,
+    module_of,
+    namespace_of,
+    on_type,
+    type_has,
+)
+from fuser.base.records import changed, record
+from fuser.capture.codes import codes_in, compares_identity
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot, spend_on
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import is_generator, shared_generators
 
 #: Stands for a name that is not there.
 ABSENT = object()
-_SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 #: Methods that run where a class is called, or inherited from.
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 #: Methods without which Python does something of its own.
@@ -58,6 +65,8 @@ _MAKERS = _CONSTRUCTORS | frozenset(
     "__del__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
     "__replace__".split()
 )
+#: Names by which code asks whether two things are one, beside `is`.
+_OF_IDENTITY = frozenset(("id", "is_", "is_not"))
 #: Names by which code finds the class of an object.
 _CLASS_OF = frozenset(("type", "__class__"))
 _WITH_CODE = (FunctionType, staticmethod, classmethod)
@@ -270,7 +279,7 @@ def same_value(now: Any, expected: Any) -> bool:
         return _same_keys(now, expected) and _same_values(now.values(), expected.values())
     if now is expected:
         return True
-    if not is_a(now, _SCALARS) and type(now) not in (set, frozenset):
+    if not is_scalar(now) and type(now) not in (set, frozenset):
         return False
     if is_a(now, (float, np.floating)):
         return repr(now) == repr(expected)
@@ -334,11 +343,24 @@ def look_past(
     return collector.guards
 
 
+def held(guards: Iterable[NameGuard]) -> Iterator[Any]:
+    """What attributes and containers hold, and not what code names."""
+    for guard in guards:
+        scope = guard.scope
+        if guard.by_value:
+            yield from _leaves(guard.expected)
+        if type(scope) is not CellType and not (type(scope) is dict and "__builtins__" in scope):
+            yield scope.get(guard.name, None)
+            yield getattr(guard.expected, "__func__", guard.expected)
+
+
 class _Collector:
     """Walks functions and the namespaces that they name."""
 
     def __init__(self) -> None:
         self.guards: list[NameGuard] = []
+        self._containers: list[tuple[int, Any]] = []
+        """Lists, dicts and their like, each after the index of its guard."""
         self.names: set[str] = set()
         self.spells = False
         """Whether code asks objects for their texts."""
@@ -402,6 +424,7 @@ class _Collector:
             return
         self._seen.add(id(thing))
         if root(thing.__globals__) in STABLE and root(thing.__module__) in STABLE:
+            self.objects.append(thing)
             if thing.__module__ == "functools":  # what `singledispatch` keeps, and its like
                 self._cells(thing, (dict, FunctionType))
             return
@@ -461,6 +484,16 @@ class _Collector:
                     self.value(vars(function), name, vars(function)[name])
                 for name in sorted(self.names & _OF_DEFINITIONS):
                     self.value(Slots(function), name, getattr(function, name), function)
+        if self._asks_identity():
+            for place, value in self._containers:
+                guard = self.guards[place]
+                known = snapshot(value, guard.name, identity=True)
+                self.guards[place] = changed(guard, expected=known)
+
+    def _asks_identity(self) -> bool:
+        """Whether code asks whether two things are one."""
+        named = not self.names.isdisjoint(_OF_IDENTITY)
+        return named or any(compares_identity(each.__code__) for each in self.functions)
 
     def _put_in(self, module: ModuleType) -> None:
         """Look at what somebody has put into a module that does not change by itself."""
@@ -491,14 +524,16 @@ class _Collector:
         holder = owner if is_a(owner, type) else None
         if is_a(value, type) and name in self.own_names and may_hold(value):
             raise _reading(value)
-        if is_a(value, _SCALARS):
+        if is_scalar(value):
             self._add(NameGuard(scope, name, value, True, holder))
         elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
             self._add(NameGuard(scope, name, value, False, holder))
             look = functools.partial(_threshold, value)
             self._add(NameGuard(Asked(look), name, look(), True))
+            self.objects.append(value)
         elif type(value) in CONTAINERS or is_other(value):
             spend_on(value)
+            self._containers.append((len(self.guards), value))
             self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
             for part in _leaves(value):
                 self.contents(part)
@@ -515,7 +550,7 @@ class _Collector:
             shown = "an array of objects" if objects else f"a {type(value).__name__}"
             code = "unsupported-dtype" if objects else "unsupported-array"
             raise Unsupported(code, type(value).__name__, f"{shown} that is no argument", "")
-        if is_a(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
+        if is_scalar(value) or is_a(value, np.ndarray) or id(value) in self._seen:
             return
         if is_a(value, BaseException):
             self.value(Slots(value), "args", value.args, value)
@@ -582,7 +617,7 @@ class _Collector:
         if not self.names.isdisjoint(_OF_GENERATORS) and is_generator(thing):
             raise _reading(kind)
         known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
-        if not known and root(module_of(kind)) in STABLE:
+        if not known and (root(module_of(kind)) in STABLE or is_logger(thing)):
             self._within(thing)
             return
         if not known:
@@ -736,12 +771,16 @@ class _Collector:
             self._add(NameGuard(Kinds(thing, kept), name, value, type(value) is int, holder))
 
     def _within(self, thing: Any) -> None:
-        """Guard the attributes of an object of a known package: arrays, and what it calls."""
-        space = None if is_a(thing, type) else namespace_of(thing)
+        """Guard attributes of an object of a known package: named ones, arrays, what it calls."""
+        space = namespace_of(thing)
+        if is_a(thing, type) or type(space) is not dict:
+            return
         calls = module_of(type(thing)) == "functools"
-        for name, value in (space if type(space) is dict else {}).items():
-            if calls or any(True for _ in arrays_of(value)):
+        for name, value in space.items():
+            if calls or name in self.names or any(True for _ in arrays_of(value)):
                 self.value(space, name, value)
+        for name in sorted(self.doubted - space.keys()):
+            self._absent(space, name, space)
 
     def _absent(self, scope: Any, name: str, owner: Any) -> None:
         """Guard that a name is not there, where it would hide another."""
@@ -897,6 +936,15 @@ def _compares(code: CodeType) -> bool:
 
 
 @memo(1024)
+def asks_identity(code: CodeType) -> bool:
+    """Whether code, or code inside it, asks whether two things that are no constants are one.
+
+    Objects whose classes do not say how they compare are equal where they are one.
+    """
+    return compares_identity(code) or _compares(code)
+
+
+@memo(1024)
 def _spells(code: CodeType) -> bool:
     """Whether code, or code inside it, asks objects for their texts."""
     return any(
@@ -923,6 +971,6 @@ def _leaves(value: Any) -> Iterable[Any]:
                 yield type(part)
             held = parts_of(part)
             if type(held) is dict:
-                stack.extend(key for key in held if not is_a(key, _SCALARS))
+                stack.extend(key for key in held if not is_scalar(key))
             if type(held) is not bytes:
                 stack.extend(held.values() if type(held) is dict else held)

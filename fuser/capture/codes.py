@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import dis
 import operator
+from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -38,6 +40,7 @@ _ARITHMETIC = _OPERATIONS | _CONSTANTS | frozenset(
 _KNOWN = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
 #: Names by which a function may look at its own variables.
 _LOOKING = frozenset("locals vars eval exec dir globals".split())
+_IS_OP = dis.opmap["IS_OP"]
 
 
 @record
@@ -178,3 +181,23 @@ def codes_in(code: CodeType) -> list[CodeType]:
     """A function's code, and that of functions inside it."""
     inner = [part for part in code.co_consts if isinstance(part, CodeType)]
     return [code, *(each for part in inner for each in codes_in(part))]
+
+
+def right_of_is(code: CodeType) -> Iterator[dis.Instruction]:
+    """Yield the instructions before each `is` in a function, and in those inside it."""
+    for part in codes_in(code):
+        steps = list(dis.get_instructions(part)) if _IS_OP in part.co_code[::2] else []
+        for before, step in pairwise(steps):
+            if step.opname == "IS_OP":
+                yield before
+
+
+@memo(1024)
+def compares_identity(code: CodeType) -> bool:
+    """Whether a function may ask for the identity of anything but None, True and False."""
+    return not all(map(is_constant, right_of_is(code)))
+
+
+def is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> bool:
+    """Whether an instruction puts None, True or False on the stack."""
+    return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)

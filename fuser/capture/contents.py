@@ -95,31 +95,34 @@ def spend_on(value: Any) -> None:
                 waiting.append(part)
 
 
-def snapshot(value: Any, name: str) -> Any:
+def snapshot(value: Any, name: str, identity: bool = False) -> Any:
     """A container with copies of the containers in it; what they hold is not copied.
 
     Args:
         value: any value.
         name: what it is called, for the message.
+        identity: lists, dicts and sets must stay these very ones.
 
     Raises:
         Unsupported: it holds itself, or too many in each other.
     """
     try:
-        return _copy(value)
+        return _copy(value, identity)
     except RecursionError:
         raise Unsupported("not-traceable", name, "a container that holds itself", "") from None
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Any, identity: bool) -> Any:
     """One container."""
     if type(value) not in CONTAINERS:
-        return Contents(value, _copy(parts_of(value))) if is_other(value) else value
+        return Contents(value, _copy(parts_of(value), False)) if is_other(value) else value
     if type(value) is dict:
-        return {key: _copy(part) for key, part in value.items()}
-    if type(value) is set:
-        return set(value)
-    return type(value)(_copy(part) for part in value)
+        copied: Any = {key: _copy(part, identity) for key, part in value.items()}
+    elif type(value) is set:
+        copied = set(value)
+    else:
+        copied = type(value)(_copy(part, identity) for part in value)
+    return Contents(value, copied) if identity and type(value) is not tuple else copied
 
 
 def same_parts(now: Any, before: Any) -> bool:

@@ -112,7 +112,10 @@ class Surroundings:
                 self._states.append(state)
             self._keep_class(thing if is_a(thing, type) else type(thing))
             space = namespace_of(thing)
-            if type(space) is dict and type(thing) is not ModuleType:
+            if type(thing) is ModuleType:
+                missing = sorted(self.names - space.keys())
+                self._names += [(NameGuard(space, n, ABSENT, False), ABSENT) for n in missing]
+            elif type(space) is dict:
                 self._owners[id(space)] = thing
                 self._keep(space, type(thing).__name__, deep=False)
             elif type(thing) in CONTAINERS:

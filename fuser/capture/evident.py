@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.protocols import is_a
+from fuser.base.protocols import is_a, is_scalar
 from fuser.capture.codes import codes_in, has_loops, has_short_loops
 
 #: Functions whose code is looked at; of one that needs more it says nothing.
@@ -118,8 +118,7 @@ def is_plain(value: Any) -> bool:
     """Numbers, text, and tuples of them."""
     if type(value) is tuple:
         return all(map(is_plain, value))
-    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
-    return value is None or is_a(value, kinds)
+    return is_scalar(value) or is_a(value, np.dtype)
 
 
 def _is_known_name(name: str) -> bool:

@@ -13,10 +13,9 @@ import builtins
 import dis
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
 from types import (
     CellType,
     CodeType,
@@ -43,16 +42,19 @@ from fuser.capture.captures import (
     NameGuard,
     Slots,
     arrays_of,
+    asks_identity,
     has_elements,
+    held,
     is_fused,
     is_put_in,
+    look_past,
     names_of,
     remembered,
 )
 from fuser.capture.contents import snapshot
 from fuser.capture.evident import is_evident
 from fuser.capture.permitted import told
-from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies
+from fuser.capture.private_copies import LOOKING_CLOSELY, Copies, leads_nowhere
 from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.ir.function_table import Replaced, plain_function
 from fuser.tracing import makers
@@ -61,7 +63,6 @@ from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
-_IS_OP = dis.opmap["IS_OP"]
 _STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF"))
 if TYPE_CHECKING:
     from fuser.capture.staging import Staged
@@ -103,6 +104,8 @@ class Substitution:
         self.functions: dict[int, Any] = {}
         self.copied: dict[int, FunctionType] = {}
         """Functions by the identity of their copies, which `functions` has."""
+        self._by_name: dict[int, Any] = {}
+        """Functions and methods of which names give copies."""
         self.namespaces: dict[tuple[int, int], Names] = {}
         self.refused: set[Any] = set()  # groups of statements that are no loops over elements
         self.looked: dict[Any, Any] = {}  # what was found that loops change
@@ -125,6 +128,8 @@ class Substitution:
 
     def argument(self, value: Any) -> Any:
         """What a function is given in place of an object, or of another function."""
+        if type(value) is FunctionType:
+            return self.callable(value)
         return self._reached(value) if self.tracing.named else value
 
     def identity(self, value: Any, /) -> int:
@@ -164,6 +169,29 @@ class Substitution:
             found += [space[name] for name in self.copies.names & space.keys()]
         return found
 
+    def check_identity(self, things: Iterable[Any], around: Iterable[NameGuard], name: str) -> None:
+        """Refuse a function that may compare a copy with what it is a copy of.
+
+        Args:
+            things: the arguments.
+            around: guards of all that the function reaches.
+            name: what the function is called, for the message.
+
+        Raises:
+            Unsupported: it asks whether two things are one, and met one as it is and as a copy.
+        """
+        if not any(asks_identity(function.__code__) for function in self.seen):
+            return
+        if self.tracing.named:
+            things = self.ways_past()
+            around = look_past(things, self.copies.names)
+        else:
+            things = [thing for thing in things if type(thing) is not FunctionType]
+        copies = {*self._by_name, *self.makers, *self.copies.copied}
+        if any(id(thing) in copies for thing in (*things, *held(around))):
+            found = "it may ask whether two functions, or two objects, are one"
+            raise Unsupported("not-traceable", name, found, "")
+
     def unchanged(self, known: Iterable[NameGuard]) -> list[Unchanged]:
         """Guards of names that were read and that no other guard covers."""
         return self.read.guards(known, [function.__code__ for function in self.seen])
@@ -195,7 +223,7 @@ class Substitution:
     def _copy(self, function: FunctionType) -> FunctionType:
         """The function with other globals and cells."""
         numpy = self.reducing if _reduces(function.__code__) else self.numpy
-        if _compares_identity(function.__code__):
+        if codes.compares_identity(function.__code__):
             numpy = self.plain
             if _compares(function.__code__, function.__globals__, _is_replaced, both=False):
                 found = "it asks whether something is a built-in function"
@@ -237,6 +265,7 @@ class Substitution:
         copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
         for name in _SAID:
             setattr(copy, name, getattr(function, name))
+        self.copies.note_callable(function, copy)
         return copy
 
     def _cell(self, cell: CellType, numpy: _Module) -> CellType:
@@ -268,7 +297,9 @@ class Substitution:
             return self._stand_in(value)
         if type(value) is REMEMBERING:
             self.left.append(value)
-            return without_memory(value, self._remembered)
+            asking = without_memory(value, self._remembered)
+            self.copies.note_callable(value, asking)
+            return asking
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
             from fuser.capture.effects import watched_partial  # few functions have any
 
@@ -276,6 +307,7 @@ class Substitution:
         if (other := self._of_another_package(value, numpy)) is not value:
             return other
         if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
+            self._by_name[id(value)] = value
             return self.callable(value)
         return self._reached(value) if self.tracing.named else value
 
@@ -285,6 +317,7 @@ class Substitution:
             from fuser.capture import other_packages  # most programs have neither
 
             if (other := other_packages.seen(self.tracing, value)) is not value:
+                self.copies.note_callable(value, other)
                 return other
         if ALIKE.isdisjoint(sys.modules):
             return value
@@ -330,10 +363,11 @@ class Substitution:
         """What stands for a container, a module or an object; itself where no array is in it."""
         if type(value) is types.ModuleType:
             if not self._leads(value, set()):
+                self.left.append(value)
                 return value
             return self.modules.setdefault(id(value), _UserModule(self, value))
         made = self.copies.of(value)
-        if not is_a(made, PLAIN):
+        if not leads_nowhere(made):
             self.left.append(made)
         return made
 
@@ -408,25 +442,10 @@ def _reduces(code: CodeType) -> bool:
     return any("reduce" in part.co_names for part in codes.codes_in(code))
 
 
-def _right_of_is(code: CodeType) -> Iterator[dis.Instruction]:
-    """Yield the instructions before each `is` in a function, and in those inside it."""
-    for part in codes.codes_in(code):
-        steps = list(dis.get_instructions(part)) if _IS_OP in part.co_code[::2] else []
-        for before, step in pairwise(steps):
-            if step.opname == "IS_OP":
-                yield before
-
-
-@memo(1024)
-def _compares_identity(code: CodeType) -> bool:
-    """Whether a function may ask for the identity of anything but None, True and False."""
-    return not all(map(_is_constant, _right_of_is(code)))
-
-
 @memo(1024)
 def compares_truth(code: CodeType) -> bool:
     """Whether a function asks whether something is True itself, or False itself."""
-    return any(_is_constant(step, (True, False)) for step in _right_of_is(code))
+    return any(codes.is_constant(step, (True, False)) for step in codes.right_of_is(code))
 
 
 def decides_by_truth(function: Any) -> bool:
@@ -468,7 +487,7 @@ def _compares_such(function: Any, such: Callable[[Any], bool], both: bool = True
     def compares(each: FunctionType) -> bool:
         code = each.__code__
         found = (_compares(part, each.__globals__, such, both) for part in codes.codes_in(code))
-        return _compares_identity(code) and any(found)
+        return codes.compares_identity(code) and any(found)
 
     return _reaches(function, compares)
 
@@ -528,11 +547,6 @@ def _operand(steps: list[Any], place: int, names: dict[str, Any]) -> tuple[Any, 
         space = namespace_of(found)
         found = space[part] if is_a(space, (dict, MappingProxyType)) and part in space else _UNKNOWN
     return found, place - 1
-
-
-def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> bool:
-    """Whether an instruction puts None, True or False on the stack."""
-    return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
 def _twin(function: FunctionType) -> Staged | None:

@@ -25,17 +25,19 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.packages import OF_CLASSES, UNCOPIED, root
-from fuser.base.protocols import is_a, module_of, type_has
+from fuser.base.protocols import is_a, is_scalar, module_of, type_has
 from fuser.capture.captures import Slots, has_elements, is_fused, names_of
 from fuser.capture.contents import WRAPPING, parts_of, same_parts
 from fuser.tracing.builtin_names import REMEMBERING
 
 #: A value that leads to more things than this is left as it is.
 LIMIT = 2000
-#: What leads nowhere.
-PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc, np.dtype)
 #: Containers of other classes that are copied, too.
 _KNOWN = (list, tuple, dict, set, frozenset, deque, MappingProxyType, OrderedDict, defaultdict)
+
+#: Attributes of functions, and of `partial`, that their namespaces do not hold.
+_OF_CALLABLES = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__",
+                 "__module__", "__doc__", "func", "args", "keywords")  # fmt: skip
 
 
 class Copies:
@@ -54,7 +56,7 @@ class Copies:
         self._made: dict[int, Any] = {}
         self._originals: dict[int, Any] = {}
         self._alive: list[Any] = []
-        self._before: list[tuple[Any, Any, dict[str, Any] | None, Any]] = []
+        self._before: list[tuple[Any, Any, dict[str, Any] | None, Callable[[Any], Any], Any]] = []
         self.holders: list[tuple[Any, str, Any]] = []
         """Namespaces, names in them, and what these stand for: arrays, or what leads to some."""
         self.shadowed: list[type] = []
@@ -81,6 +83,11 @@ class Copies:
         """What a copy is a copy of; any other value itself."""
         return self._originals.get(id(value), value)
 
+    @property
+    def copied(self) -> set[int]:
+        """The containers and objects that have copies, by identity."""
+        return {key for key, made in self._made.items() if type(made) is not FunctionType}
+
     # -- what leads to arrays ---------------------------------------------------------------
 
     def leads(self, value: Any) -> bool:
@@ -93,7 +100,7 @@ class Copies:
         while waiting and len(seen) <= LIMIT:
             thing = waiting.pop()
             for part in self._parts(thing):
-                if is_a(part, PLAIN):
+                if leads_nowhere(part):
                     continue
                 if has_elements(part):
                     marked.append(id(thing))
@@ -175,7 +182,10 @@ class Copies:
             return MethodType(self.of(value.__func__), self.of(value.__self__))
         if kind is functools.partial:
             keywords = {name: self.of(part) for name, part in value.keywords.items()}
-            return functools.partial(self.of(value.func), *map(self.of, value.args), **keywords)
+            bound = functools.partial(self.of(value.func), *map(self.of, value.args), **keywords)
+            vars(bound).update({name: self.of(part) for name, part in vars(value).items()})
+            self.note_callable(value, bound)
+            return bound
         if _among(kind, _KNOWN) or is_a(value, tuple):
             return self._container(value)
         made = SimpleNamespace() if kind is SimpleNamespace else object.__new__(kind)
@@ -193,7 +203,8 @@ class Copies:
             with suppress(AttributeError):  # nothing in it
                 part = place.__get__(value)
                 place.__set__(made, self.held(Slots(value), place.__name__, part))
-        self._before.append((value, made, None if space is None else dict(space), _held(made)))
+        known = None if space is None else dict(space)
+        self._before.append((value, made, known, _held, _held(made)))
         return made
 
     def _container(self, value: Any) -> Any:
@@ -218,7 +229,7 @@ class Copies:
             made.update(map(self.of, value))
         else:
             made.extend(map(self.of, value))
-        self._before.append((value, made, None, parts_of(made).copy()))
+        self._before.append((value, made, None, parts_of, parts_of(made).copy()))
         return made
 
     def _note(self, value: Any, made: Any) -> None:
@@ -226,6 +237,11 @@ class Copies:
         self._made[id(value)] = made
         self._originals[id(made)] = value
         self._alive += (value, made)
+
+    def note_callable(self, value: Any, made: Any) -> None:
+        """Keep what is called in a callable's place, when it is complete."""
+        self._note(value, made)
+        self._before.append((value, made, None, _of_callable, _of_callable(made)))
 
     # -- what a trace has done to them --------------------------------------------------------
 
@@ -235,16 +251,21 @@ class Copies:
         Second comes an object's namespace as it was; None for containers, and where a slot has
         changed.
         """
-        for value, made, space, before in self._before:
-            now = _held(made) if _is_copyable(value) else parts_of(made)
+        for value, made, space, look, before in self._before:
+            now = look(made)
             if space is not None and not same_parts(_space(made), space):
                 yield value, space, space, _space(made)
-            elif not same_parts(now, before):
+            elif not same_parts(now, before) or _factory(made) is not _factory(value):
                 yield value, None, before, now
 
 
 #: By these, code sees whether an object has something itself or by its class.
 LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro __mro__".split())
+
+
+def leads_nowhere(value: Any) -> bool:
+    """Whether nothing is reached from a value."""
+    return is_scalar(value) or is_a(value, (np.ufunc, np.dtype))
 
 
 def _among(kind: type, kinds: Iterable[type]) -> bool:
@@ -298,6 +319,23 @@ def _held(value: Any) -> list[Any]:
         with suppress(AttributeError):
             found += [place, place.__get__(value)]
     return found
+
+
+def _factory(value: Any) -> Any:
+    """What a `defaultdict` calls for a key that is missing."""
+    return value.default_factory if type(value) is defaultdict else None
+
+
+def _of_callable(value: Any) -> list[Any]:
+    """What code may replace in a function, a `partial` or the like."""
+    parts = [getattr(value, name, None) for name in _OF_CALLABLES]
+    for cell in getattr(value, "__closure__", None) or ():
+        with suppress(ValueError):  # not set yet
+            parts.append(cell.cell_contents)
+    for space in (vars(value), *parts):
+        if type(space) is dict:
+            parts += [*space, *space.values()]
+    return parts
 
 
 def _is_copyable(value: Any) -> bool:

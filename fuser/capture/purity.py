@@ -204,6 +204,7 @@ class _Traces:
             done = sure and not any(map(anew, first.leaves))
             replay.again = True
             second = first if done else trace()
+            latest[0].check_identity(leaves, around.guards, name)
             if named:
                 around.held = _held_past(latest[0], around, name)
                 around.further = further_guards(latest[0].copies.holders, second, around.guards)

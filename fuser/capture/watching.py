@@ -32,7 +32,7 @@ from fuser.base import budget
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported, short_path
 from fuser.base.packages import UNWATCHED, WITHOUT_CODE, root
-from fuser.base.protocols import is_a, module_of, namespace_of
+from fuser.base.protocols import is_a, is_scalar, module_of, namespace_of
 from fuser.capture import staging
 from fuser.capture.codes import codes_in
 from fuser.capture.contents import parts_of
@@ -56,8 +56,7 @@ _BY_TEXT = frozenset(
 )
 _SLOT = MemberDescriptorType
 #: What leads nowhere.
-_PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic, np.ufunc, np.dtype,
-          BuiltinFunctionType)  # fmt: skip
+_PLAIN = (np.ndarray, np.ufunc, np.dtype, BuiltinFunctionType)
 #: A function that reaches more than so many things is watched.
 _LOOKED_AT = 2000
 #: Containers are looked into so far.
@@ -82,7 +81,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
         value = waiting.pop()
         if id(value) in EFFECTS or may_read(value):
             return True
-        if id(value) in seen or is_a(value, _PLAIN):
+        if id(value) in seen or is_scalar(value) or is_a(value, _PLAIN):
             continue
         seen.add(id(value))
         if len(seen) > _LOOKED_AT or module_of(type(value)) == "logging":

@@ -234,3 +234,14 @@ def test_built_in_functions_are_themselves(function: Any) -> None:
             assert found[1:] == wanted[1:]
             found, wanted = found[0], wanted[0]
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("compares", ["act is sums", "act == sums", "act in (sums, None)"])
+def test_a_function_that_is_an_argument_is_the_one_that_a_name_leads_to(compares: str) -> None:
+    """While the function is traced, both are the same copy."""
+    space = {"sums": sums, "np": np}
+    exec(f"def plain(x, act):\n    return act(x) * 2 if {compares} else x", space)
+    plain: Any = space["plain"]
+    fused = fuser.fuse(plain, fallback="error")
+    for act in (sums, np.negative, sums):
+        assert np.array_equal(fused(X, act), plain(X, act))
