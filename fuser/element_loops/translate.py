@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -1752,6 +1753,10 @@ class _Translator:
         name = ast.unparse(function).removeprefix("numpy.")
         if name in MADE:
             return self._made(node, name)
+        if name == "uint64" and len(node.args) == 1:
+            known = _written(node.args[0])
+            if known is not None and 0 <= known < 2**64:  # beyond Python's integers here
+                return operators.scalar(Constant("uint64", known))
         if node.keywords:
             raise NotTypedError(f"line {node.lineno}: a call with keywords")
         if ast.unparse(function) == "numpy.flip" and len(node.args) == 1:
@@ -1825,6 +1830,22 @@ def _transposed(
         then, arrays = transposed(one.then, arrays)
         return (changed(one, then=then),), arrays
     return transposed(body, arrays)
+
+
+_FOLDED = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.LShift: operator.lshift, ast.Pow: operator.pow
+}  # fmt: skip
+
+
+def _written(node: ast.expr) -> int | None:
+    """A Python integer that is written down, or computed of such ones; None for others."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _FOLDED:
+        left, right = _written(node.left), _written(node.right)
+        large = isinstance(node.op, (ast.LShift, ast.Pow))
+        if left is None or right is None or (large and not (0 <= right <= 64 and 0 < left <= 16)):
+            return None
+        return int(_FOLDED[type(node.op)](left, right))
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
 def _counters(loop: ast.For | ast.While) -> list[str]:
