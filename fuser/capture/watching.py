@@ -76,6 +76,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
     waiting: list[Any] = [function, *leaves]
     names: set[str] = set()
     seen: set[int] = set()
+    classes: set[int] = set()
     modules: list[ModuleType] = []
     while waiting:
         value = waiting.pop()
@@ -90,7 +91,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
             modules.append(value)
             waiting += [vars(value)[name] for name in names & vars(value).keys()]
             continue
-        codes, held = _parts(value)
+        codes, held = _parts(value, classes)
         if any(map(_may_ask, codes)) or any(map(_finds_by_text, codes)):
             return True
         waiting += held
@@ -101,8 +102,13 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
     return False
 
 
-def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
-    """The code of a value, and what else may be reached through it."""
+def _parts(value: Any, classes: set[int]) -> tuple[list[CodeType], list[Any]]:
+    """The code of a value, and what else may be reached through it.
+
+    Args:
+        value: anything.
+        classes: those that were looked at, by identity; its own are added.
+    """
     if type(value) is FunctionType:
         space = value.__globals__
         if root(space) in UNWATCHED:
@@ -119,7 +125,9 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
     if is_a(value, dict):
         return [], list(dict.values(value))
     kinds = value.__mro__ if is_a(value, type) else (type(value), *type(value).__mro__)
-    held = [each for kind in kinds if module_of(kind) not in WITHOUT_CODE for each in _own(kind)]
+    new = [kind for kind in kinds if id(kind) not in classes]
+    classes.update(map(id, new))
+    held = [each for kind in new if module_of(kind) not in WITHOUT_CODE for each in _own(kind)]
     if is_a(value, MethodType):
         return [], [*held, value.__func__, value.__self__]
     if is_a(value, partial):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.capture.watching import _parts, may_ask
 from tests.fuser.comparing import assert_same
 
 X = np.arange(4.0)
@@ -116,6 +117,37 @@ def test_the_type_of_an_array_s_elements_is_no_question() -> None:
     """`x.dtype.type` in a method is what it is with arrays."""
     fused = fuser.fuse(lambda x: HALF(x) + 1, fallback="error")
     assert fused(X).tolist() == (X * 0.5 + 1).tolist()
+
+
+def test_a_class_is_looked_at_once_and_each_of_its_objects() -> None:
+    """What one of many objects holds may ask, though its class does not."""
+
+    class Holder:
+        """Of a function."""
+
+        def __init__(self, held: Any) -> None:
+            """With it."""
+            self.held = held
+
+    class Slotted:
+        """The same, in a slot."""
+
+        __slots__ = ("held",)
+
+        def __init__(self, held: Any) -> None:
+            """With it."""
+            self.held = held
+
+    def asks(x: Any) -> Any:
+        return x * 2 if type(x) is np.ndarray else x
+
+    for kind in (Holder, Slotted):
+        many = [kind(np.abs) for _ in range(20)]
+        assert not may_ask(lambda x: x + 1, [many])
+        assert may_ask(lambda x: x + 1, [[*many, kind(asks)]])
+        classes: set[int] = set()
+        held = [len(_parts(each, classes)[1]) for each in many[:3]]
+        assert held[0] > held[1] == held[2]
 
 
 def test_printing_behind_names_is_done_at_every_call() -> None:
