@@ -104,6 +104,9 @@ LONG_WAY = "every call takes a look by Python, which takes longer than NumPy"
 SIGNATURE_LIMIT = 512
 #: Traces of calls of one kind, none of which is used again, after which they are rare.
 TRACES = 16
+#: Signatures of short calls that are known when further objects are not traced, though they come
+#: again: a trace takes as long as thousands of such calls.
+OBJECTS = 64
 #: Calls of one kind that are looked at before the plain function is called without a look.
 PATIENCE = 4
 #: Times that the steps of a program are written down anew for calls with the same shapes.
@@ -206,6 +209,7 @@ class FusedFunction(_Base[P, Result]):
         self._long: dict[Any, int] = {}
         self._plain: dict[Any, PlainCalls] = {}
         self._met: dict[Any, Callable[[], Any]] = {}
+        self._brief = False  # the call that was traced last, see `is_brief`
         self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
         self._by_value: Any = None
@@ -440,7 +444,8 @@ class FusedFunction(_Base[P, Result]):
         if len(self._long) >= READY_LIMIT and key not in self._long:
             self._long.clear()
         seen = self._long[key] = self._long.get(key, 0) + 1
-        patience = SIGNATURE_LIMIT if anew else PATIENCE  # objects may come again until then
+        comes_again = anew and not self._knows_enough
+        patience = SIGNATURE_LIMIT if comes_again else PATIENCE
         if seen < patience or not _NATIVE or self.fallback == "error" or timeline.listening():
             return
         if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
@@ -728,12 +733,15 @@ class FusedFunction(_Base[P, Result]):
         """Trace and prepare a new specialisation, and the call by it: see `trace_cache`."""
         from fuser.calls.trace_cache import specialised
 
-        return specialised(self, entry, structure, leaves, paused)
+        call = specialised(self, entry, structure, leaves, paused)
+        self._brief = is_brief(call)
+        return call
 
     def _count_trace(self, key: Any, leaves: Sequence[Any]) -> None:
         """Count a trace among those of calls of one kind that were not used again.
 
-        After some of them one is made where an object comes again, and now and then.
+        After some of them one is made where an object comes again, and now and then. Of short
+        calls no more are made where many are known.
 
         Args:
             key: the call's, of which nothing is remembered where it is not traced.
@@ -750,11 +758,16 @@ class FusedFunction(_Base[P, Result]):
         if done <= TRACES or done & (done - 1) == 0:
             return
         again = [self._comes_again(leaf) for leaf in leaves if not _is_plain_leaf(leaf)]
-        if not again or not all(again):
+        if not again or not all(again) or self._knows_enough:
             if not self._signatures[key].found:
                 del self._signatures[key]
             raise CannotRun(self._anew)
         self._long[kind] = 0
+
+    @property
+    def _knows_enough(self) -> bool:
+        """Whether no more objects are traced, though they come again."""
+        return self._brief and len(self._signatures) > OBJECTS
 
     def _comes_again(self, thing: Any) -> bool:
         """Whether a call that was refused had this object; it is remembered, but not kept alive."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calls.fused_function import TRACES
+from fuser.calls.fused_function import OBJECTS, TRACES
 from fuser.calls.trace_cache import VALUE_LIMIT, Signature
 from tests.fuser.comparing import assert_same
 
@@ -140,6 +140,18 @@ def test_objects_that_come_again_are_fused(told: type) -> None:
         for thing in things:
             assert np.array_equal(fused(thing, x), plain(thing, x))
         assert turn == 0 or sum(fused.fallback_counts.values()) == before
+
+
+@pytest.mark.parametrize(("size", "all_are"), [(1, False), (40_000, True)])
+def test_short_calls_of_very_many_objects_are_not_all_traced(size: int, all_are: bool) -> None:
+    """They take less than their traces; long ones are, and all give what NumPy gives."""
+    x, fused = np.ones((size, 5)), fuser.fuse(Layer.run, fallback="allow")
+    things = [Layer(k) for k in range(OBJECTS + 20)]
+    for _ in range(3):
+        for k, thing in enumerate(things):
+            assert np.array_equal(fused(thing, x), x * k + 1)
+    traced = sum(len(entry.found) for entry in fused._signatures.values())
+    assert traced == len(things) if all_are else OBJECTS <= traced < len(things)
 
 
 def test_new_things_by_names_at_each_call_are_not_traced_for_ever() -> None:
