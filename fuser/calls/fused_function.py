@@ -737,6 +737,18 @@ class FusedFunction(_Base[P, Result]):
         self._brief = is_brief(call)
         return call
 
+    @staticmethod
+    def has_short_way(call: Call, program: Program) -> bool:
+        """Whether later calls like one would take a short way.
+
+        Args:
+            call: of a function with steps between kernels.
+            program: its steps.
+        """
+        from fuser.calls.program_steps import has_short_way  # `import fuser` does without
+
+        return has_short_way(call, program)
+
     def _count_trace(self, key: Any, leaves: Sequence[Any]) -> None:
         """Count a trace among those of calls of one kind that were not used again.
 

@@ -48,6 +48,10 @@ class Owner(Protocol):
         """Keep a reason for `fallbacks`, once, and not without end."""
         ...
 
+    def has_short_way(self, call: Any, program: Any) -> bool:
+        """Whether later calls like one would take a short way."""
+        ...
+
     def known_for(self, structure: Any, leaves: list[Any]) -> Sequence[Any]:
         """The specialisations of calls with such arguments."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -197,7 +197,8 @@ def specialised(
             if spec is not None:
                 backend = executor.planned_for(call.arrays.values())
                 specialisation.spec = partition.planned(spec, backend, trace.written)
-            loss = _loss(spec, call) if function.mode == "fused" else ""
+            fused = function.mode == "fused"
+            loss = _loss(spec, call, function.has_short_way) if fused else ""
     except Unsupported as error:
         entry.refuse(error.reason, names)
         raise
@@ -228,7 +229,9 @@ def _check_limit(function: Owner, entry: Signature) -> None:
     raise Unsupported("many-paths", function._name, found, asked[-1])
 
 
-def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
+def _loss(
+    prepared: KernelSpec | Program | None, call: Call, short_way: Callable[[Call, Program], bool]
+) -> str:
     """What the planned kernels do more of than NumPy's operations, for this call; "" for nothing.
 
     Parts of arrays that are joined may be computed, or copied, once for each write into an array;
@@ -259,6 +262,9 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
         return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"
     if kernels > 2 * operations + FEW_KERNELS:
         return f"it would take {kernels:,} kernels for {operations:,} operations"
+    if isinstance(spec, Program) and spec.element_loops and spec.asked:
+        if not short_way(call, spec):  # a look takes as long as hundreds of iterations
+            return "each call would be looked at anew for numbers that a loop over elements leaves"
     if copied > SLACK_BYTES and planned + copied > 2 * unfused:
         return f"{copied:,} bytes would be copied around what NumPy writes, {unfused:,} computed"
     return ""
