@@ -132,6 +132,11 @@ class Substitution:
             return self.callable(value)
         return self._reached(value) if self.tracing.named else value
 
+    def making(self, maker: Callable[..., Any]) -> Any:
+        """A maker of this trace: what stands for what NumPy calls so."""
+        bound = partial(maker, self.tracing)
+        return partial(makers.stand_in, self.tracing, bound) if self.tracing.arrays else bound
+
     def identity(self, value: Any, /) -> int:
         """`id`: that of the original of a copy."""
         return int(BUILTINS["id"](self.copies.original(value)))
@@ -249,6 +254,12 @@ class Substitution:
                 continue
             self.read.note(function.__globals__, name)
             code = codes.calling(code, name, CALLED_AS + name)
+        for name in code.co_names:
+            maker = makers.of_class(function.__globals__.get(name))
+            if maker is not None:
+                self.read.note(function.__globals__, name)
+                code = codes.calling(code, name, CALLED_AS + name)
+                dict.__setitem__(names, CALLED_AS + name, self.making(maker))
         copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
         self.copied[id(copy)] = function
@@ -643,8 +654,8 @@ class Names(dict[str, Any]):
 
     def assigned(self) -> list[str]:
         """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""
-        own = {"__builtins__", "__name__", codes.LOOPS, *(CALLED_AS + name for name in CALLED)}
-        return sorted(dict.keys(self) - own)
+        own = {"__builtins__", "__name__", codes.LOOPS}
+        return sorted(name for name in dict.keys(self) - own if not name.startswith(CALLED_AS))
 
     def get(self, key: str, default: Any = None) -> Any:
         """A global, or the default."""
@@ -718,13 +729,7 @@ class _Module(_AsModule):
         if self._module is np:
             maker = makers.MAKERS.get(name)
             if maker is not None and id(getattr(np, name, None)) in _MAKERS_OF_NUMPY:
-                bound = partial(maker, self._tracing)
-                owned = partial(makers.stand_in, self._tracing, bound)
-                return owned if self._tracing.arrays else bound
-            if name == "ndarray" and is_a_call(sys._getframe(1)):  # not for isinstance or `is`
-                bound = partial(makers.ndarray, self._tracing)
-                owned = partial(makers.stand_in, self._tracing, bound)
-                return owned if self._tracing.arrays else bound
+                return self._seen.making(maker)
             if name == "vectorize":
                 from fuser.capture import other_packages  # few functions need it
 
@@ -738,6 +743,9 @@ class _Module(_AsModule):
             if name == "linalg":
                 return _Module(self._seen, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
+        if type(found) is type and (maker := makers.of_class(found)) is not None:
+            called = is_a_call(sys._getframe(1))  # not for isinstance, `is` or `dtype=`
+            return self._seen.making(maker) if called else found
         if is_put_in(found):
             return self._seen.value(found, self)
         if self._reduces and type(found) is np.ufunc:

@@ -7,6 +7,7 @@ is traced or an array is; anything else is NumPy's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,33 @@ def _empty(
     return found
 
 
-def ndarray(
+def of_class(kind: Any) -> Callable[..., Any] | None:
+    """What stands for a class of NumPy's where it is called: of the trace, and arguments."""
+    if kind is np.ndarray:
+        return _ndarray
+    return partial(_number, kind) if type(kind) is type and kind in _NUMBERS else None
+
+
+def _number(kind: type[np.generic], tracing: Tracing, *args: Any) -> Any:
+    """A class of numbers: `np.float32(x)` of an array is an array; itself, if it is of these."""
+    value = _seen(tracing, args[0], kind) if len(args) == 1 else None
+    if not isinstance(value, TracedArray) or np.iscomplexobj(value) > np.iscomplexobj(kind()):
+        return kind(*args)
+    made = value.astype(kind, copy=False)
+    return made if value.ndim else tracing.wrap(made.node, True)
+
+
+def _seen(tracing: Tracing, value: Any, dtype: Any) -> Any:
+    """A Python number that becomes an array of floats, as a traced array; all else as it is."""
+    if type(value) is not HostScalar or value.kind not in (int, float):
+        return value
+    wanted = np.dtype(value.kind) if dtype is None else infer.dtype_of(dtype)
+    if wanted.kind != "f" or not is_plain(wanted):
+        return value
+    return tracing.wrap(tracing.operand_node(tracing.operand(value), wanted))
+
+
+def _ndarray(
     tracing: Tracing, shape: Any, dtype: Any = float, *args: Any, order: Any = None, **options: Any
 ) -> Any:
     """np.ndarray as a maker: as np.empty, where nothing but a dtype and C order is asked for."""
@@ -162,6 +189,7 @@ def _asarray(
     """np.asarray of a traced array: itself, or converted."""
     from fuser.tracing import sequences
 
+    a = _seen(tracing, a, dtype)
     if isinstance(a, TracedArray) and order in (None, "K", "A") and not _given(options):
         if dtype is None:
             return tracing.wrap(a.node) if a.generic else a
@@ -178,6 +206,7 @@ def _array(
     """np.array: a copy of a traced array, or traced values of one shape put together."""
     from fuser.tracing import sequences
 
+    object = _seen(tracing, object, dtype)
     alone = isinstance(object, TracedArray)
     usual = order in (None, "K") or (alone and copy is True and order in ("C", "F"))
     itself = alone and not object.generic and dtype in (None, object.dtype)
@@ -238,3 +267,6 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "indices": _counting("indices"), "tri": _counting("tri"), "eye": _counting("eye"),
     "identity": _counting("identity"),
 }  # fmt: skip
+_NUMBERS = frozenset(
+    kind for kind in np.sctypeDict.values() if issubclass(kind, (np.number, np.bool_))
+)

@@ -211,6 +211,35 @@ def test_other_uses_of_the_class_are_numpys() -> None:
     np.testing.assert_array_equal(zeros, np.zeros(4))
 
 
+WIDE, NARROW = np.float64, np.float32
+
+
+def _numbers_called(x: Any) -> Any:
+    """Arrays and elements as other numbers, by classes of NumPy's and by global names."""
+    total = np.float32(0)
+    for k in range(len(x)):
+        total += NARROW(x[k])
+    return np.uint8(x * 3), WIDE(x), np.complex64(x) * 1j, np.int64(x.sum()), np.bool_(x), total
+
+
+def _numbers_asked(x: Any) -> Any:
+    """Classes are themselves where they are not called; lists and numbers are NumPy's."""
+    same = x.dtype == NARROW or x.dtype.type is WIDE or isinstance(x[0], np.int32)
+    return x * NARROW(0.5) + np.float64([1, 2, 3, 4]), np.zeros(4, NARROW), same
+
+
+@pytest.mark.parametrize("function", [_numbers_called, _numbers_asked])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_classes_of_numbers_convert_arrays_where_they_are_called(function: Any, dtype: str) -> None:
+    """They give what NumPy's give: arrays, numbers of arrays without axes, or the array itself."""
+    x = np.arange(4).astype(dtype)
+    for found, wanted in zip(fuser.fuse(function, fallback="error")(x), function(x), strict=True):
+        assert type(found) is type(wanted)
+        assert np.asarray(found).dtype == np.asarray(wanted).dtype
+        np.testing.assert_array_equal(found, wanted)
+        assert (found is x) == (wanted is x)
+
+
 SIZE, KIND, BOX = len, type, [len]
 
 
