@@ -206,23 +206,23 @@ def _array(
     """np.array: a copy of a traced array, or traced values of one shape put together."""
     from fuser.tracing import sequences
 
-    object = _seen(tracing, object, dtype)
-    alone = isinstance(object, TracedArray)
+    source = _seen(tracing, object, dtype)
+    alone = isinstance(source, TracedArray)
     usual = order in (None, "K") or (alone and copy is True and order in ("C", "F"))
-    itself = alone and not object.generic and dtype in (None, object.dtype)
+    itself = alone and not source.generic and dtype in (None, source.dtype)
     usual = usual and like is None and (copy is True or copy is None or itself)
-    if not usual or not (alone or sequences.has_traced(object)):
+    if not usual or not (alone or sequences.has_traced(source)):
         given = {} if like is None else {"like": like}
         return np.array(
-            object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given
+            source, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given
         )
     if not alone:
-        made = sequences.put_together(tracing, object, dtype)
+        made = sequences.put_together(tracing, source, dtype)
     elif copy is True:
-        whole = object if dtype is None else object.astype(dtype, copy=False)
+        whole = source if dtype is None else source.astype(dtype, copy=False)
         made = tracing.wrap(whole.copy("K" if order is None else order).node)
     else:
-        made = _asarray(tracing, object, dtype)
+        made = _asarray(tracing, source, dtype)
     return made[(None,) * (ndmin - made.ndim)] if made.ndim < ndmin else made
 
 
