@@ -25,7 +25,7 @@ from fuser.capture.effects import Surroundings
 from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.tracer import trace_call
-from fuser.tracing.trace_result import OutStatic, Replay, Trace
+from fuser.tracing.trace_result import OutAlias, OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
 
 if TYPE_CHECKING:
@@ -225,6 +225,9 @@ class _Traces:
                 raise
             raise _untraceable(name, error, stopped[0]) from error
         fresh = compare(first, second, name)
+        given = [leaf.parameter for leaf in first.leaves if isinstance(leaf, OutAlias)]
+        if any(first.graph.parameters[place].name in fresh for place in given):
+            raise Unsupported("array-conversion", name, "it returns an array that it makes", "")
         first = _with_made(first, second)
         first = _with_named(first, second, around, name)
         _check_reached(first, second, around, latest[0].tracing.seen, name)
