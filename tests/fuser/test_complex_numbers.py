@@ -375,9 +375,10 @@ def test_random_programs_give_numpys_results(
     """Elements, choices, views, joins and reductions in any order."""
     function = eval(f"lambda x, y: {text}", {"np": np})
     x, y = (LAYOUTS[layout](values(shape, "complex128", seed)) for seed in (0, 1))
-    fused = fuser.fuse(function, fallback="error")
+    fused = fuser.fuse(function, fallback="allow")
     expected = function(x, y)
     found = fused(x, y)
+    assert {reason.code for reason in fused.fallbacks} <= {"no-gain"}  # np.roll alone, for instance
     for one, other in zip(
         found if isinstance(found, tuple) else (found,),
         expected if isinstance(expected, tuple) else (expected,), strict=True,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.numpy_functions import reductions
 from tests.fuser.comparing import assert_same, compare
 
 SIGNED = np.array([-1, 2, 3])
@@ -163,3 +164,15 @@ def test_an_integer_that_no_float_holds() -> None:
         with pytest.raises(OverflowError, match="int too large to convert to float"):
             fused(SIGNED * 0.5, 10**400)
     assert fused(SIGNED * 0.5, 2**70)[0] == 2.0**70
+
+
+def test_products_with_large_matrices_are_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which are large is asked at each call; a matrix that is computed need not be stored."""
+    monkeypatch.setattr(reductions, "_LARGE_BYTES", 8 << 10)
+    fused = fuser.fuse(lambda a, x: a @ x + 1, fallback="allow")
+    computed = fuser.fuse(lambda a, x: (a * 2) @ x, fallback="error")
+    for rows in (20, 40, 20, 60):
+        a, x = np.ones((rows, 30)), np.full(30, 0.5)
+        np.testing.assert_array_equal(fused(a, x), a @ x + 1)
+        np.testing.assert_array_equal(computed(a, x), (a * 2) @ x)
+        assert bool(fused.explain(a, x).fallbacks) == (rows > 34)
