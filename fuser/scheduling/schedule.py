@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fuser.ir import dims
-from fuser.ir.graph import Graph, size_bytes
+from fuser.ir.graph import Graph, Node, size_bytes
 from fuser.scheduling.clustering import MAX_DISTANCE, NOMINAL_LENGTH, nominal_bytes
-from fuser.scheduling.inlining import through_views
 from fuser.scheduling.planner import attempt
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import kept_buffers
@@ -53,18 +52,28 @@ def unfused_peak_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
     """The most that results take when operations run one by one, each freed after its last use.
 
     Args:
-        graph: its nodes run in their order; views hold no memory of their own.
+        graph: its nodes run in their order; views hold no memory of their own. What is written into
+            parts of an array lies in that array, which begins with the first write where it is one
+            number everywhere; of what is written into in two ways there are two.
         sizes: lengths by symbol.
     """
     size: dict[str, int] = {}
     steps = []
+    lies: dict[int, Node] = {}  # whose memory a node is seen in, by `id`
+    written: set[int] = set()
     for node in graph.nodes:
-        if node.op.given or through_views(node) is not node:
+        shown = node.op.structure and not node.op.joins and node.args
+        begins = False
+        if node.op.is_update:
+            begins = lies[id(node.args[0])].op.uniform or id(node.args[0]) in written
+            written.add(id(node.args[0]))
+        lies[id(node)] = lies[id(node.args[0])] if shown and not begins else node
+        if node.op.given or (lies[id(node)] is not node and not node.op.is_update):
             continue
-        name = str(id(node))
-        size[name] = size_bytes(node, sizes)
-        steps.append(([str(id(through_views(arg))) for arg in node.args], [name]))
-    outputs = {str(id(through_views(node))) for node in graph.outputs}
+        name = str(id(lies[id(node)]))
+        size.setdefault(name, 0 if lies[id(node)].op.given else size_bytes(node, sizes))
+        steps.append(([str(id(lies[id(arg)])) for arg in node.args], [name]))
+    outputs = {str(id(lies[id(node)])) for node in graph.outputs}
     return _peak(steps, size, outputs)
 
 
