@@ -8,6 +8,8 @@ has a whole vector is instead the end of one more vector, whose first elements a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fuser.backends.cpu import conversion, shared_functions
 from fuser.backends.cpu.body import UNROLLED, Body, Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
@@ -204,14 +206,15 @@ class VectorLoop:
             ]
         return lines
 
-    def _tails(self, stem: str) -> list[str]:
+    def _tails(self, stem: str, operands: Iterable[int]) -> list[str]:
         """Where left-over elements of operands begin, as `%<stem><k>`."""
         lines = []
-        for k in self.moving:
-            lines += [
-                f"  %{stem}.past{k} = mul i64 %done.elements, {self.section.inner[k]}",
-                f"  %{stem}{k} = getelementptr i8, ptr %row{k}, i64 %{stem}.past{k}",
-            ]
+        for k in operands:
+            kind, place = self.kinds[k], "%done.elements"
+            if k in self.strided:
+                kind, place = "i8", f"%{stem}.past{k}"
+                lines.append(f"  {place} = mul i64 %done.elements, {self.section.inner[k]}")
+            lines.append(f"  %{stem}{k} = getelementptr {kind}, ptr %row{k}, i64 {place}")
         return lines
 
     def _scratch(self, k: int) -> str:
@@ -327,7 +330,7 @@ class VectorLoop:
             "label %row.end"),
             *(self._back() if self.overlapping else []),
             "tail.in:",
-            *self._tails("tail"),
+            *self._tails("tail", (k for k in self.moving if k < len(self.section.nest.loads))),
         ]
         if self._masked():
             return lines + self._masked_tail(loads, stores)
@@ -348,7 +351,7 @@ class VectorLoop:
             *self._carried(),
             "  br label %vec",
             "tail.out:",
-            *self._tails("out"),
+            *self._tails("out", stores),
             "  br label %out",
             "out:",
             "  %w = phi i64 [ 0, %tail.out ], [ %w.next, %out ]",
@@ -371,10 +374,8 @@ class VectorLoop:
         """Begin the last vector so that it ends with its row."""
         lines = ["which:", "  br i1 %again, label %back, label %tail.in", "back:"]
         for k in self.moving:
-            lines += [
-                f"  %twice{k} = mul i64 %last.vector, {self.sizes[k]}",
-                f"  %back{k} = getelementptr i8, ptr %row{k}, i64 %twice{k}",
-            ]
+            kind = self.kinds[k]
+            lines.append(f"  %back{k} = getelementptr {kind}, ptr %row{k}, i64 %last.vector")
         return [*lines, "  br label %vec"]
 
     def _masked(self) -> bool:
@@ -429,7 +430,7 @@ class VectorLoop:
                 f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
             ]
         lines += ["  br label %tail.run", "tail.run:", *self._carried(), "  br label %vec"]
-        lines += ["tail.out:", *self._tails("out")]
+        lines += ["tail.out:", *self._tails("out", stores)]
         for k in stores:
             memory = self.kinds[k]
             vector = vector_type(memory, lanes)

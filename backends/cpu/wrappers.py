@@ -105,6 +105,7 @@ class Packing(Wrapper):
     def emit(self, inner: str) -> str:
         """The function; `inner` takes the same nest with these operands contiguous."""
         from fuser.backends.cpu import packing  # many kernels need none
+        from fuser.backends.cpu.loops import begin_loop
 
         b, block = self.b, self.block
         loads = block.operands[: len(self.nest.loads)]
@@ -114,8 +115,13 @@ class Packing(Wrapper):
         b.line(f"%copy = alloca [{block.words} x i64], align 16")
         for k in self.packed:
             b.line(f"%scratch{k} = alloca [{packing.TILE * self.sizes[k]} x i8], align 64")
-        for place in range(block.words):
-            self.set_word(place, self.word(place))
+        loop = begin_loop(b, "0", str(block.words))
+        source, target = (
+            b.value(f"getelementptr i64, ptr {array}, i64 {loop.index}", "ptr", 1).text
+            for array in ("%block", "%copy")
+        )
+        b.line(f"store i64 {self.number(f'load i64, ptr {source}')}, ptr {target}")
+        loop.end()
         count = self.number("sub i64 %iend, %ibegin")
         some = b.value(f"icmp ne i64 {count}, 0", "i1", 1).text
         nothing = self.when(some, "some")
