@@ -149,14 +149,19 @@ def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
     again = in_place.used_again(graph, writes)
     if plan is spec.plan or not again:
         return plan
-    with phase("schedule"):
-        other = schedule.plan(graph, spec.mode, source=spec.graph, stored=again)
-        other = in_place.aside(other, writes)
+    found = [plan]
+    for with_rows in (True, False):
+        with phase("schedule"):
+            other = schedule.plan(
+                graph, spec.mode, with_rows=with_rows, source=spec.graph, stored=again
+            )
+            found.append(in_place.aside(other, writes))
+        if found[-1] is other or all(group.rows is None for group in other.groups):
+            break
     try:
-        fewer = nominal_traffic(other) < nominal_traffic(plan)
+        return min(found, key=nominal_traffic)
     except ValueError:  # a plan for arrays of fewer elements than the nominal ones, as of none
         return plan
-    return other if fewer else plan
 
 
 def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:

@@ -362,17 +362,3 @@ def full_box(shape: Shape) -> Box:
     """All places of an array."""
     return tuple((0, length, 1) for length in shape)
 
-
-def disjoint(one: Box, two: Box) -> bool:
-    """Whether two boxes surely have no element in common."""
-    return any(map(_disjoint, one, two))
-
-
-def _disjoint(one: Span, two: Span) -> bool:
-    """Whether two spans of an axis surely have no place in common."""
-    gaps = (one[0] - two[1], two[0] - one[1])
-    if any(isinstance(gap, int) and gap >= 0 for gap in gaps):
-        return True
-    step, shift = one[2], one[0] - two[0]
-    return step == two[2] and isinstance(shift, int) and shift % step != 0
-

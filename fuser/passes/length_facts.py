@@ -13,6 +13,7 @@ from typing import Any
 
 from fuser.base import host_expressions
 from fuser.ir import dims
+from fuser.ir.attributes import Box, Span
 from fuser.ir.dims import Dim, Length
 
 Bounds = Mapping[str, int]
@@ -69,6 +70,19 @@ def at_most(left: Dim, right: Dim, bounds: Bounds) -> bool:
                 return False
             total += number * math.prod(least)
     return total >= 0
+
+
+def apart(one: Box, two: Box, bounds: Bounds) -> bool:
+    """Whether two boxes surely have no element in common."""
+    return any(_are_apart(*spans, bounds) for spans in zip(one, two, strict=True))
+
+
+def _are_apart(one: Span, two: Span, bounds: Bounds) -> bool:
+    """Whether two spans of an axis surely have no place in common."""
+    if at_most(one[1], two[0], bounds) or at_most(two[1], one[0], bounds):
+        return True
+    step, shift = one[2], one[0] - two[0]
+    return step == two[2] and isinstance(shift, int) and shift % step != 0
 
 
 def _least(atom: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fuser.ir import dims
-from fuser.ir.attributes import Axis, Box, Span, disjoint, full_box
+from fuser.ir.attributes import Axis, Box, Span, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
@@ -97,7 +97,7 @@ def _read(
     writes: list[tuple[Node, Box, Box]] = []
     while base.op.is_update and not (writes and writes[-1][2] == box):
         written = _simple(base.payload.box, known)
-        if not disjoint(written, box):
+        if not length_facts.apart(written, box, known):
             common = _common(written, box, known)
             if common is None:
                 break

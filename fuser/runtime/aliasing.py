@@ -1,15 +1,16 @@
 """May this array be written while that one is read? Whoever asks it of a call's arrays asks here.
 
 Arrays may share memory where the ranges of bytes that they lie in meet: a cautious answer, that
-costs little. A function that writes into arguments names the pairs that must be apart
-(`Trace.hazards`); kernels that write into an array that they read have to read each element before
-it is written (`direct_targets`). What is compiled for a call asks the same of the next one: the
-native entry by rows of `reach`, code in Python by `share`.
+costs little; parts of one array are looked at more closely. A function that writes into arguments
+names the pairs that must be apart (`Trace.hazards`); kernels that write into an array that they
+read have to read each element before it is written (`direct_targets`). What is compiled for a call
+asks the same of the next one: the native entry by rows of `reach`, code in Python by `share`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -123,14 +124,13 @@ def _may_write_directly(
     if spec.may_raise or overlaps_itself(target):
         return False
     module = backend.array_module
-    may_share_memory = module.may_share_memory
     others = [other for other in given.values() if other is not target]
-    if any(may_share_memory(target, o) and not _in_turn(target, o, backend) for o in others):
+    if any(_overlap(target, other, backend) for other in others):
         return False
     shared = {
         name
         for name, array in buffers.items()
-        if name.startswith("x") and may_share_memory(target, array)
+        if name.startswith("x") and module.may_share_memory(target, array)
     }
     if not shared:
         return True
@@ -146,7 +146,7 @@ def _may_write_directly(
         if not all(isinstance(view, (Index, Part, Broadcast)) for view in load.views):
             return False
         seen = views.apply_views(array, load.views, sizes, module)
-        if not whole and not may_share_memory(seen, target):
+        if not whole and not _overlap(seen, target, backend):
             continue
         alike = [desc.views for desc in own if not whole or desc.views == load.views]
         stored = (views.apply_views(target, chain, sizes, module) for chain in alike)
@@ -165,6 +165,29 @@ def _is_same(seen: Any, written: Any, backend: Backend) -> bool:
     ]
     same = backend.address(seen) == backend.address(written) and steps[0] == steps[1]
     return same and bool(seen.dtype.itemsize == written.dtype.itemsize)
+
+
+#: How much work, in steps of about a microsecond, NumPy may take to tell two arrays apart.
+_SEARCH = 1_000
+#: Elements nearer to each other than this share lines of memory with what lies between them.
+_LINE = 64
+
+
+def _overlap(one: Any, two: Any, backend: Backend) -> bool:
+    """Whether two arrays may have an element in common, not only ranges of bytes that meet.
+
+    Those whose elements lie in turn, as two of the last axis's places, are taken to overlap: a line
+    of memory is written once where they are copied, and once for each of them otherwise.
+    """
+    if not backend.array_module.may_share_memory(one, two) or _in_turn(one, two, backend):
+        return False
+    steps = [abs(step) for n, step in zip(one.shape, one.strides, strict=True) if n > 1]
+    rows = min(steps, default=_LINE) == one.itemsize or min(steps, default=_LINE) >= _LINE
+    if rows and type(one) is type(two) is np.ndarray:
+        with suppress(np.exceptions.TooHardError):
+            most: Any = _SEARCH  # NumPy's stubs know two values of it
+            return bool(np.shares_memory(one, two, max_work=most))
+    return True
 
 
 def _in_turn(one: Any, two: Any, backend: Backend) -> bool:

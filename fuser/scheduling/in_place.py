@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base.records import changed
-from fuser.ir.attributes import Box, Region, disjoint, full_box
+from fuser.ir.attributes import Box, Region, full_box
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
 from fuser.ir.views import Chain, Transpose, seen_of_box
@@ -74,10 +74,10 @@ def aside(plan: Plan, writes: Sequence[Write]) -> Plan:
         writes: what is written. Of an argument that is written in parts which may have elements in
             common nothing is known to come last: then the plan stays as it is.
     """
-    if not all(_apart(one, two) for k, one in enumerate(writes) for two in writes[:k]):
+    bounds = length_facts.lower_bounds(plan.graph.guards)
+    if not all(_apart(one, two, bounds) for k, one in enumerate(writes) for two in writes[:k]):
         return plan
     shapes = {p.name: p.shape for p in plan.graph.parameters if p.dtype is not None}
-    bounds = length_facts.lower_bounds(plan.graph.guards)
     late = {}
     for parameter, output, region in writes:
         whole = full_box(shapes[parameter])
@@ -101,13 +101,13 @@ def aside(plan: Plan, writes: Sequence[Write]) -> Plan:
     )
 
 
-def _apart(one: Write, two: Write) -> bool:
+def _apart(one: Write, two: Write, known: length_facts.Bounds) -> bool:
     """Whether two writes surely have no element in common."""
     if one[0] != two[0]:
         return True
     if not one[2] or not two[2]:
         return False
-    return disjoint(one[2].box, two[2].box)
+    return length_facts.apart(one[2].box, two[2].box, known)
 
 
 def _may_run(
@@ -121,7 +121,7 @@ def _may_run(
     seen = _box(load.views, whole, known)
     if seen is None:
         return False
-    if disjoint(seen, written):
+    if length_facts.apart(seen, written, known):
         return True
     return any(_box(desc.views, written, known) == seen for desc in own)
 

@@ -12,7 +12,7 @@ from fuser.base.errors import ShapeError, Unsupported
 from fuser.base.host_expressions import rename_scalars
 from fuser.base.records import changed
 from fuser.ir import dims, infer
-from fuser.ir.attributes import Axes, Cast, Region, disjoint, full_box
+from fuser.ir.attributes import Axes, Box, Cast, Region, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import (
     Graph,
@@ -333,21 +333,26 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[Region | None, Node]]
 def _without_contained(
     found: dict[Region, Node], final: Node, bounds: length_facts.Bounds
 ) -> dict[Region, Node]:
-    """Writes, the last one first; those that lie in one before them are written by that one.
+    """Writes, the last one first, but for those of which later ones leave nothing.
 
-    So where all that come after it lie in it, or surely have no element in common with it.
+    Those that lie in one before them are written by that one, where all that come after it lie in
+    it, or surely have no element in common with it.
     """
-    from fuser.passes import slice_updates
+    from fuser.passes import length_facts, slice_updates
 
     regions = list(found)
     kept: dict[Region, Node] = {}
     gone: set[Region] = set()
     for place, region in enumerate(regions):
         value, later = found[region], regions[:place]
+        if _is_covered(region.box, [other.box for other in later], bounds):
+            continue
         inside = [
             other for other in later if slice_updates.contains(region.box, other.box, bounds)
         ]
-        apart = [other for other in later if disjoint(region.box, other.box)]
+        apart = [
+            other for other in later if length_facts.apart(region.box, other.box, bounds)
+        ]
         if inside and {*inside, *apart} == set(later):
             gone.update(inside)
             value = final
@@ -356,3 +361,26 @@ def _without_contained(
                     value = make("part", value, payload=Part(axis, start, stop))
         kept[region] = value
     return {region: value for region, value in kept.items() if region not in gone}
+
+
+def _is_covered(box: Box, others: Sequence[Box], bounds: length_facts.Bounds) -> bool:
+    """Whether boxes surely have all places of one: one of them, or some beside each other."""
+    from fuser.passes import length_facts, slice_updates
+
+    for axis, (start, stop, _) in enumerate(box):
+        spans = [
+            other[axis] for other in others
+            if slice_updates.contains(
+                (*other[:axis], (start, stop, 1), *other[axis + 1 :]), box, bounds
+            )
+        ]  # fmt: skip
+        reached, before = start, None
+        while spans and reached != before:
+            before = reached
+            for first, last, step in spans:
+                begun = length_facts.at_most(first, reached, bounds) and step == 1
+                if begun and length_facts.at_most(reached, last, bounds):
+                    reached = last
+            if length_facts.at_most(stop, reached, bounds):
+                return True
+    return False

@@ -44,6 +44,15 @@ def edges(x: Any) -> None:
     x[:, 0], x[:, -1] = x[:, 1], x[:, -2]
 
 
+def covered(x: Any) -> None:
+    """One part lies in a later one, another in three that lie beside each other."""
+    x[1:-1, 1:-1] *= 0.5
+    x[2:5] += 1.0
+    x[:, 0] = x[:, 1]
+    x[:, 1:-1] *= 0.25
+    x[:, -1] += 2.0
+
+
 FULL = ROWS * COLUMNS
 INNER = (ROWS - 2) * (COLUMNS - 2)
 #: function, number of arrays, doubles written into arguments and returned
@@ -53,6 +62,7 @@ CASES: list[tuple[Callable[..., Any], int, int]] = [
     (inner_twice, 1, INNER),
     (crossed, 1, (5 + 5) * COLUMNS),
     (edges, 1, 2 * COLUMNS + 2 * ROWS),
+    (covered, 1, FULL),
 ]
 
 

@@ -47,3 +47,13 @@ def test_decided_limits_are_replaced() -> None:
     assert length_facts.simplify(length, {"n0": 1}) == 3 * N - 2 + dims.minimum(M, 1)
     assert length_facts.simplify(length, {}) == length
     assert length_facts.simplify(7, {"n0": 1}) == 7
+
+
+def test_boxes_are_apart_where_it_is_known() -> None:
+    """The first column and the last one, if there are two; parts that lie in turn."""
+    first, last = ((0, M, 1), (0, 1, 1)), ((0, M, 1), (N - 1, N, 1))
+    assert length_facts.apart(first, last, {"n0": 2})
+    assert not length_facts.apart(first, last, {"n0": 1})
+    assert not length_facts.apart(first, first, {})
+    assert length_facts.apart(((0, N, 2),), ((1, N, 2),), {})
+    assert not length_facts.apart(((0, N, 2),), ((2, N, 2),), {})

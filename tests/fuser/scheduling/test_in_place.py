@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backend import get_backend
 from fuser.backends.cpu.machine import workers
+from fuser.compiler import compile_upfront
+from fuser.runtime.aliasing import direct_targets
 from tests.fuser import comparing
 
 N = 1000
@@ -86,6 +89,13 @@ def summed(x: Any, y: Any) -> Any:
     return y.max()
 
 
+def walls(u: Any, v: Any) -> None:
+    """Both ends of rows are what lies beside them after a step: the step is read where it is."""
+    u[1:-1, 1:-1] += 0.25 * (v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:])
+    u[:, 0] = u[:, 1]
+    u[:, -1] = u[:, -2]
+
+
 def overlapping(x: Any) -> None:
     """What is written last is not known to be apart from the rest: NumPy copies, in order."""
     x[1:] = x[:-1]
@@ -108,6 +118,8 @@ PROGRAMS: list[Program] = [
     # the second field is written in two parts: both read an element of the first at their seam
     (yee, [(N,), (N,)], 2, 2 * (N - 1) + N + 2 * (N - 1) + (N - 1) + 2),
     # what is seen of a field in two places counts once, as much as there is of it
+    # after the step two in each row are read again, and written beside
+    (walls, [(R, R)] * 2, 2, 2 * INNER + PLATE + 4 * R),
     (yee_on_a_plate, [(R, R)] * 3, 2, 2 * PLATE + 4 * R * (R - 1) + 2 * INNER + 2 * R * (R - 1)),
 ]
 
@@ -132,7 +144,7 @@ def test_planned_bytes_are_the_hand_count(program: Program) -> None:
 CASES: list[tuple[Callable[..., Any], int, int]] = [
     (electric, 2, 1), (even, 2, 1), (heat, 1, 1), (turned, 1, 1), (advected, 1, 1),
     (swapped, 1, 1), (wave, 2, 1), (relaxed, 1, 2), (summed, 2, 1), (overlapping, 1, 1),
-    (yee, 2, 1), (yee_on_a_plate, 3, 2), (driven, 2, 1),
+    (yee, 2, 1), (yee_on_a_plate, 3, 2), (driven, 2, 1), (walls, 2, 2),
 ]  # fmt: skip
 
 
@@ -289,3 +301,22 @@ def test_arrays_without_elements() -> None:
         assert fused(mine, y) == inner(plain, z)
         np.testing.assert_array_equal(mine, plain)
         np.testing.assert_array_equal(y, z)
+
+
+def test_parts_of_one_array_are_written_at_once() -> None:
+    """Rows between columns, whose ranges of bytes meet, by kernels; rows that lie in turn not."""
+
+    def sides(u: Any, v: Any) -> None:
+        u[1:-1, 1:-1] = v[1:-1, 1:-1] * 2
+        u[:, 0] = v[:, 0]
+        u[:, -1] = v[:, -1]
+
+    u, v = arguments([(60, 50)] * 2)
+    spec = compile_upfront(fuser.fuse(sides).explain(u, v).graph)
+    arrays = {"x0": u, "x1": v}
+    parts = {0: u[1:-1, 1:-1], 1: u[:, :1], 2: u[:, -1:]}
+    sizes, backend = {"n0": 60, "n1": 50}, get_backend("cpu")
+    assert list(direct_targets(spec, arrays, parts, sizes, backend)) == [0, 1, 2]
+    whole = np.zeros((60, 50, 2))
+    in_turn = {0: whole[1:-1, 1:-1, 0], 1: whole[:, :1, 1], 2: whole[:, -1:, 1]}
+    assert 0 not in direct_targets(spec, arrays, in_turn, sizes, backend)
