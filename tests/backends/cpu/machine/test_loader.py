@@ -158,3 +158,30 @@ def test_memory_that_is_free_in_single_pages_far_apart() -> None:
     """Code and its constants stay within reach of each other, whatever else is mapped."""
     module = "tests.backends.cpu.scattered_memory"
     assert said("-m", module, environment={"FUSER_CACHE": "off"}) == "loaded\n"
+
+
+def test_long_texts_are_optimised_by_few_passes() -> None:
+    """All of them close a sum of consecutive numbers; the few keep its loop, without memory."""
+    text = loader.OPTIMISED + """\
+define i64 @f(i64 %n) {
+  %total = alloca i64
+  store i64 0, ptr %total
+  br label %loop
+loop:
+  %k = phi i64 [0, %0], [%next, %loop]
+  %old = load i64, ptr %total
+  %new = add i64 %old, %k
+  store i64 %new, ptr %total
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  %result = load i64, ptr %total
+  ret i64 %result
+}
+"""
+    whole, few = (loader.shown(each, "optimized") for each in (
+        text, text + ";\n" * loader.OPTIMISED_LINES,
+    ))  # fmt: skip
+    assert "alloca" not in whole + few
+    assert ("phi" in whole, "phi" in few) == (False, True)
