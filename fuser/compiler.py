@@ -82,6 +82,10 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
         from fuser.passes import concatenations
 
         lowered = concatenations.distribute(lowered)
+    if any(node.op.reduction for node in lowered.nodes):
+        from fuser.passes import transposes
+
+        lowered = transposes.unturned(lowered)
     return lowered, applied
 
 

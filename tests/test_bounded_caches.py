@@ -14,7 +14,7 @@ from tests.tree import ROOT, source_files
 
 #: Caches without a bound whose arguments are few by themselves: names of ours, or types.
 FEW = frozenset((
-    "_fused_row", "_shared_address", "address_of", "float_kernel", "vector_type", "mangled",
+    "_fused_row", "_shared_address", "address_of", "vector_type", "mangled",
     "_hints", "_hand_written",
 ))  # fmt: skip
 

@@ -330,7 +330,7 @@ class VectorLoop:
             "label %row.end"),
             *(self._back() if self.overlapping else []),
             "tail.in:",
-            *self._tails("tail", (k for k in self.moving if k < len(self.section.nest.loads))),
+            *self._tails("tail", self.moving),
         ]
         if self._masked():
             return lines + self._masked_tail(loads, stores)

@@ -256,7 +256,8 @@ def arrays_of(value: Any) -> Iterator[Any]:
 def is_logger(value: Any) -> bool:
     """Whether a value is a logger of Python's, or hands over to one."""
     logging = loaded("logging")
-    return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
+    kind = type(value)  # compared by identity: a class may have an `__eq__` of its own
+    return logging is not None and (kind is logging.Logger or kind is logging.RootLogger)
 
 
 def is_fused(value: Any) -> bool:

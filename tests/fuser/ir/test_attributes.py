@@ -20,8 +20,6 @@ from fuser.ir.attributes import (
     Extent,
     Name,
     Region,
-    Span,
-    disjoint,
     full_box,
 )
 from fuser.ir.dims import symbol
@@ -76,23 +74,6 @@ def test_a_region_of_all_is_full() -> None:
     assert Region(((1, N, 2),)).slices({"n0": 5}) == (slice(1, 5, 2),)
     assert Region(((1, N, 2), (0, M, 1))).python(str) == "1:n0:2, 0:n1:1"
     assert Region(()).python(str) == "..."
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "apart"),
-    [
-        ((0, 2, 1), (2, N, 1), True),
-        ((0, 3, 1), (2, N, 1), False),
-        ((0, N, 2), (1, N, 2), True),
-        ((0, N, 2), (2, N, 2), False),
-        ((0, N - 1, 1), (N - 1, N, 1), True),
-        ((0, N, 1), (M, N, 1), False),
-    ],
-)
-def test_spans_that_are_apart(one: Span, two: Span, apart: bool) -> None:
-    """Surely, whatever the lengths: an axis is enough."""
-    assert disjoint((one,), (two,)) == disjoint((two,), (one,)) == apart
-    assert disjoint(((0, M, 1), one), ((0, M, 1), two)) == apart
 
 
 def test_all_of_a_single_number_is_a_region() -> None:

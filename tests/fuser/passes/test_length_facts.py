@@ -3,6 +3,7 @@
 import pytest
 
 from fuser.ir import dims
+from fuser.ir.attributes import Span
 from fuser.passes import length_facts
 from fuser.passes.length_facts import at_least, lower_bounds
 
@@ -57,3 +58,21 @@ def test_boxes_are_apart_where_it_is_known() -> None:
     assert not length_facts.apart(first, first, {})
     assert length_facts.apart(((0, N, 2),), ((1, N, 2),), {})
     assert not length_facts.apart(((0, N, 2),), ((2, N, 2),), {})
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "apart"),
+    [
+        ((0, 2, 1), (2, N, 1), True),
+        ((0, 3, 1), (2, N, 1), False),
+        ((0, N, 2), (1, N, 2), True),
+        ((0, N, 2), (2, N, 2), False),
+        ((0, N - 1, 1), (N - 1, N, 1), True),
+        ((0, N, 1), (M, N, 1), False),
+    ],
+)
+def test_spans_that_are_apart(one: Span, two: Span, apart: bool) -> None:
+    """Surely, whatever the lengths: an axis is enough."""
+    for pair in ((one, two), (two, one)):
+        boxes = [((0, M, 1), span) for span in pair]
+        assert length_facts.apart(*boxes, {}) == apart
