@@ -249,17 +249,11 @@ class Substitution:
             free = dict(zip(code.co_freevars, closure or (), strict=True))
             code = twin.code
             closure = tuple(free[name] for name in code.co_freevars) or None
-        for name in CALLED.keys() - function.__globals__.keys() & {*code.co_names}:
-            if getattr(builtins, name, None) is not _BUILT_IN[name]:
-                continue
-            self.read.note(function.__globals__, name)
-            code = codes.calling(code, name, CALLED_AS + name)
         for name in code.co_names:
-            maker = makers.of_class(function.__globals__.get(name))
-            if maker is not None:
+            if (made := self._called(function.__globals__, name)) is not None:
                 self.read.note(function.__globals__, name)
                 code = codes.calling(code, name, CALLED_AS + name)
-                dict.__setitem__(names, CALLED_AS + name, self.making(maker))
+                dict.__setitem__(names, CALLED_AS + name, made)
         copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
         self.copied[id(copy)] = function
@@ -278,6 +272,14 @@ class Substitution:
             setattr(copy, name, getattr(function, name))
         self.copies.note_callable(function, copy)
         return copy
+
+    def _called(self, space: dict[str, Any], name: str) -> Any:
+        """What stands for a class of Python's or NumPy's where a name of it is called; or None."""
+        if name in space:
+            maker = makers.of_class(space[name])
+            return None if maker is None else self.making(maker)
+        known = name in CALLED and getattr(builtins, name, None) is _BUILT_IN[name]
+        return CALLED[name] if known else None
 
     def _cell(self, cell: CellType, numpy: _Module) -> CellType:
         """A cell with a replaced value, or the cell itself; one for a function is empty still."""
@@ -601,8 +603,6 @@ class Names(dict[str, Any]):
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
         super().__setitem__(codes.LOOPS, partial(_loop, substitution))
-        for name, made in CALLED.items():
-            super().__setitem__(CALLED_AS + name, made)
         if "__name__" in original:  # asked for at every operation, to find the user's line
             super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution

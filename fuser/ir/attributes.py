@@ -361,4 +361,3 @@ def span_fits(span: Span, length: int, count: int, sizes: Mapping[str, int]) -> 
 def full_box(shape: Shape) -> Box:
     """All places of an array."""
     return tuple((0, length, 1) for length in shape)
-

@@ -135,8 +135,10 @@ def of_class(kind: Any) -> Callable[..., Any] | None:
 def _number(kind: type[np.generic], tracing: Tracing, *args: Any) -> Any:
     """A class of numbers: `np.float32(x)` of an array is an array; itself, if it is of these."""
     value = _seen(tracing, args[0], kind) if len(args) == 1 else None
-    if not isinstance(value, TracedArray) or np.iscomplexobj(value) > np.iscomplexobj(kind()):
+    if not isinstance(value, TracedArray):
         return kind(*args)
+    if value.dtype.kind == "c" and not issubclass(kind, np.complexfloating):
+        return kind(*args)  # NumPy warns, or raises
     made = value.astype(kind, copy=False)
     return made if value.ndim else tracing.wrap(made.node, True)
 
@@ -267,6 +269,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "indices": _counting("indices"), "tri": _counting("tri"), "eye": _counting("eye"),
     "identity": _counting("identity"),
 }  # fmt: skip
+#: NumPy's classes of numbers and truths; what has no dtype of kernels is refused where it is made.
 _NUMBERS = frozenset(
     kind for kind in np.sctypeDict.values() if issubclass(kind, (np.number, np.bool_))
 )

@@ -128,8 +128,9 @@ def _optimise(module: Any, machine: Any, lines: int) -> None:
     options.loop_vectorization = options.loop_interleaving = options.slp_vectorization = True
     options.loop_unrolling = lines <= UNROLLED_LINES
     builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    if lines > OPTIMISED_LINES:
+    if lines <= OPTIMISED_LINES:
+        passes = builder.getModulePassManager()
+    else:
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
