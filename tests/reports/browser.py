@@ -57,11 +57,13 @@ def ask(chromium: str, page: Path, questions: dict[str, str], width: int = 1280)
     text = text.replace("</body>", f"{PROBE_END % json.dumps(questions)}</body>", 1)
     copy = page.with_name("probe.html")
     if width < 500:
-        # The frame's answer is copied out of it: --dump-dom prints the outer document.
+        # The frame's answer is copied out of it: --dump-dom prints the outer document, whose
+        # encoding is the frame's too (a browser guesses one that is not said).
         inner = html.escape(text, quote=True)
         text = (
-            f'<!DOCTYPE html><body style="margin:0"><iframe style="border:0" width="{width}" '
-            f'height="2000" srcdoc="{inner}"></iframe><script>'
+            '<!DOCTYPE html><meta charset="utf-8"><body style="margin:0">'
+            f'<iframe style="border:0" width="{width}" height="2000" srcdoc="{inner}"></iframe>'
+            "<script>"
             "const frame = document.querySelector('iframe');"
             "setInterval(() => { const found = frame.contentDocument?.getElementById('probe');"
             " if (found) document.body.append(found.cloneNode(true)); }, 50);</script></body>"
