@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -24,6 +25,26 @@ if find_spec("hypothesis"):
     # A compile on a busy machine takes as long as it takes, hence no deadline.
     settings.register_profile("fuser", deadline=None, derandomize="CI" in os.environ)
     settings.load_profile("fuser")
+
+
+#: Files of few tests that take long. While the last file of a run is tested, other processors idle.
+LONG = frozenset(
+    f"tests/{name}.py"
+    for name in (
+        "test_types", "test_site", "test_wheel", "test_documents", "judges/test_programs",
+        "judges/test_by_hand", "judges/test_faults", "backends/gpu/test_compile",
+        "backends/cpu/machine/test_refused_memory", "backends/cpu/reducing/test_kinds",
+    )
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In several processes long files come first, then those of many tests."""
+    if hasattr(config, "workerinput"):
+        count = Counter(item.location[0] for item in items)
+        items.sort(key=lambda item: (
+            item.location[0] not in LONG, -count[item.location[0]], item.location[0]
+        ))  # fmt: skip
 
 
 def pytest_collection_finish() -> None:
