@@ -17,6 +17,7 @@ import numpy as np
 
 from fuser.base.contexts import assigned
 from fuser.base.errors import Unsupported
+from fuser.base.packages import root
 
 #: What NumPy tells of where it divides, overflows …, and where its functions warn.
 KINDS = ("divide", "over", "under", "invalid")
@@ -117,9 +118,12 @@ def errstate(state: ErrorState, **kinds: Any) -> Any:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold back what this thread is warned of while it traces; a refused trace warns of nothing.
+    """Refuse a trace in which this thread is warned, but by this library, and warn of nothing.
 
-    The plain function, which then runs, gives these warnings itself.
+    The plain function, which then runs, gives these warnings itself, with its own lines.
+
+    Raises:
+        Unsupported: there were warnings. Other values may give none.
     """
     thread, shown, told, ended = threading.get_ident(), warnings.showwarning, list[Any](), False
 
@@ -137,6 +141,8 @@ def held_back() -> Iterator[None]:
         if warnings.showwarning is hold:  # else another thread has its own, which leads here
             warnings.showwarning = shown
     for warning in {(str(each[0]), *each[1:4]): each for each in told}.values():
+        if root(warning[1].__module__) != "fuser":
+            raise Unsupported("runtime-check", "warnings", f"{warning[1].__name__}: {warning[0]}")
         shown(*warning)
 
 

@@ -86,11 +86,12 @@ def say(reason: Reason, policy: str, function: str = "") -> None:
 
 
 def _stack_level() -> int:
-    """How many frames lie between here and the user's code."""
+    """How many frames lie between here and the user's code, as Python's warnings count them."""
     level = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("fuser."):
-        level, frame = level + 1, frame.f_back
+        level += "importlib_bootstrap" not in frame.f_code.co_filename
+        frame = frame.f_back
     return level
 
 

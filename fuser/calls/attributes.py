@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from fuser.base.call_keys import changed_argument, leaf_names
 from fuser.base.errors import Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a, namespace_of, type_has
 from fuser.base.records import record
+from fuser.calls.importlib_bootstrap_frame import Plainly
 from fuser.calls.running import copied_into
 from fuser.calls.specialisation import FRAME_NS, is_brief
 from fuser.capture.captures import ABSENT, names_in, stored_attributes
@@ -406,7 +408,7 @@ def run_frame(
     owner: Owner, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any,
     out: Any,
 ) -> Any:  # fmt: skip
-    """Run the function of attributes' values, and assign what it gave for them.
+    """Run the function of attributes' values, and assign what it gave for them; or a `Plainly`.
 
     An exception is the plain function's, whose assignments before it remain.
     """
@@ -425,5 +427,4 @@ def run_frame(
         return result if out is None else copied_into(out, result)
     if again is not None:
         return run_frame(owner, *again, args, kwargs, out)
-    result = owner.__wrapped__(*args, **kwargs)
-    return result if out is None else copied_into(out, result)
+    return Plainly(owner.__wrapped__, None if out is None else partial(copied_into, out))

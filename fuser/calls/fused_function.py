@@ -54,12 +54,14 @@ from fuser.base.errors import (
 from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
 from fuser.calls import (
+    importlib_bootstrap_frame,
     lazy_arrays,
     loading,
     native_call,
     pickling,
     running,
 )
+from fuser.calls.importlib_bootstrap_frame import Plainly
 from fuser.calls.running import copied_into, given_buffers
 from fuser.calls.specialisation import READY_NS, Call, Specialisation, is_brief
 from fuser.capture.effects import tracing_here
@@ -271,10 +273,16 @@ class FusedFunction(_Base[P, Result]):
     def __call__(self, /, *args: Any, out: Out, **kwargs: Any) -> Out: ...
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
+
+    if not TYPE_CHECKING:
+        __call__ = importlib_bootstrap_frame.call
+
+    def _served(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives, or a `Plainly`; arrays of `out=` are no keyword of it then."""
         if self._plain:
             plain = self._plain.get(refusal_key(args, kwargs, exactly=True))
             if plain is not None and plain.holds():
-                return plain.run(args, kwargs)
+                return plain.served()
         try:
             if not kwargs:
                 if self._latest is not None:
@@ -299,23 +307,34 @@ class FusedFunction(_Base[P, Result]):
             pass
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
             return _run_frame(self, *frame, args, kwargs, None)
-        given = dict(kwargs) if kwargs else kwargs
         fell: list[Reason] = []
+        ended = functools.partial(self._ended, args, dict(kwargs) if kwargs else kwargs, fell)
         try:
             result = self._long_way(args, kwargs, fell)
-        except Exception:  # the function's own error is no reason not to trace it
-            self._count_long(args, given, [r for r in fell if r.code != "not-traceable"])
+        except Exception:
+            ended(True)
             raise
-        if fell:
-            self._count_long(args, given, fell)
-        elif self._long:
-            self._long.pop(refusal_key(args, given), None)
+        if type(result) is Plainly:
+            result.ended = ended
+        else:
+            ended(False)
         return result
+
+    def _ended(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], fell: Sequence[Reason], raised: bool
+    ) -> None:
+        """Count a call of which no short way was known."""
+        if raised:  # the function's own error is no reason not to trace it
+            self._count_long(args, kwargs, [r for r in fell if r.code != "not-traceable"])
+        elif fell:
+            self._count_long(args, kwargs, fell)
+        elif self._long:
+            self._long.pop(refusal_key(args, kwargs), None)
 
     def _long_way(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], fell: list[Reason]
     ) -> Any:
-        """Run a call of which no short way is known; `fell` takes why NumPy runs such calls."""
+        """As `_served`, where no short way is known; `fell` takes why NumPy runs such calls."""
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         reason: Reason | None = None
@@ -326,9 +345,9 @@ class FusedFunction(_Base[P, Result]):
             reason = error.reason
         if reason is not None:
             fell.append(reason)
-            return self._fall_back(reason, args, kwargs, out)
+            return self._fall_back(reason, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
-            return self.__wrapped__(*args, **kwargs)
+            return Plainly(self.__wrapped__)
         if (taken := adopted_leaves(leaves)) is not leaves:
             from fuser.calls import adopted_arrays  # most programs have none
 
@@ -339,7 +358,7 @@ class FusedFunction(_Base[P, Result]):
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return self._through(frame, args, kwargs, out, fell)
         if budget.is_open() or tracing_here() or forks.imports_here():
-            return self._fall_back(self._reentered, args, kwargs, out)
+            return self._fall_back(self._reentered, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
         if any(lazy_arrays.is_labelled(leaf) or lazy_arrays.is_mapped(leaf) for leaf in leaves):
@@ -371,14 +390,11 @@ class FusedFunction(_Base[P, Result]):
                 raise
         # No exception of ours is handled any more: the plain function must not meet one.
         if reason is None:  # it raises itself, after what it writes before that
-            return self.__wrapped__(*args, **kwargs)
+            return Plainly(self.__wrapped__)
         if frame is not None:
             return self._through(frame, args, kwargs, out, fell)
         fell.append(reason)
-        result = self._fall_back(reason, args, kwargs, out)
-        if reason.code == "not-traceable":
-            self._confirm(structure, leaves)
-        return result
+        return self._fall_back(reason, out, (structure, leaves))
 
     def _through(
         self, frame: tuple[Any, Any], args: Any, kwargs: Any, out: Any, fell: list[Reason]
@@ -815,19 +831,30 @@ class FusedFunction(_Base[P, Result]):
 
     # -- without kernels ----------------------------------------------------------------------
 
-    def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
-        """Run the plain function and say why."""
-        plain = reason.code == "not-traceable" and self._hidden is None
-        if plain:  # the function's own error, of wrong arguments for instance, comes first
-            result = self.__wrapped__(*args, **kwargs)
+    def _fall_back(
+        self, reason: Reason, out: Any, traced: tuple[Any, Any] | None = None
+    ) -> Plainly:
+        """Have the plain function run, and say why; `traced`: what was traced in vain."""
+        early = reason.code != "not-traceable" or self._hidden is not None
+
+        def after(result: Any) -> Any:
+            if not early:
+                self._say(reason)
+                if traced is not None:
+                    self._confirm(*traced)
+            return result if out is None else copied_into(out, result)
+
+        if early:  # else the function's own error, of wrong arguments for instance, comes first
+            self._say(reason)
+        return Plainly(self.__wrapped__, None if early and out is None else after)
+
+    def _say(self, reason: Reason) -> None:
+        """Say why the plain function runs."""
         passing = reason.code in ("runtime-check", "reentered")
         if not passing:
             self.note_reason(reason)
         if reason.code != "runtime-check" or not self.errstate:
             notices.record(reason, "allow" if passing else self.fallback, self._name)
-        if not plain:
-            result = self.__wrapped__(*args, **kwargs)
-        return result if out is None else copied_into(out, result)
 
     def note_reason(self, reason: Reason) -> None:
         """Keep a reason for `fallbacks`, once, and not without end; and how often it was met."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from fuser.backend import FEWEST_PLAIN, PlainCall
 from fuser.base import config, counters
+from fuser.calls.importlib_bootstrap_frame import Plainly
 
 
 class PlainCalls(config.Standing):
@@ -31,10 +32,10 @@ class PlainCalls(config.Standing):
         """Whether to serve one more."""
         return self._left > 0 and super().holds()
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The plain function's result."""
+    def served(self) -> Plainly:
+        """One more, counted."""
         self._left -= 1
         self._seen[self._key] = self._seen.get(self._key, 0) + 1
         counters.add_soon(self._call.counts)
         self._call.told(1)
-        return self._call.function(*args, **kwargs)
+        return Plainly(self._call.function)

@@ -31,6 +31,7 @@ from fuser.base.errors import Unsupported
 from fuser.base.packages import root
 from fuser.base.protocols import module_of
 from fuser.calls import lazy_arrays
+from fuser.calls.importlib_bootstrap_frame import Plainly
 from fuser.calls.lazy_arrays import is_labelled, is_mapped
 from fuser.calls.running import copied_into
 from fuser.calls.specialisation import Specialisation
@@ -67,7 +68,7 @@ def caller(leaves: Sequence[Any], out: Any) -> Callable[..., Any] | None:
 def _call(
     way: Callable[..., Any], function: Any, structure: Any, leaves: list[Any], out: Any
 ) -> Any:
-    """Run a function with wrapped arguments.
+    """Run a function with wrapped arguments, or a `Plainly`.
 
     Args:
         way: gives what runs it on the arrays.
@@ -79,7 +80,6 @@ def _call(
     Raises:
         FusionError: it cannot be fused, and the policy is "error".
     """
-    args, kwargs = trees.unflatten(structure, leaves)
     try:
         run = way(function, structure, leaves, out)
     except (CannotRun, Unsupported) as error:
@@ -88,8 +88,7 @@ def _call(
         return run()
     function.note_reason(reason)
     notices.record(reason, function.fallback, function._name)
-    result = function.__wrapped__(*args, **kwargs)
-    return result if out is None else copied_into(out, result)
+    return Plainly(function.__wrapped__, None if out is None else partial(copied_into, out))
 
 
 def _known(function: Owner, structure: Any, values: list[Any]) -> Specialisation:
@@ -119,8 +118,9 @@ def _mapped(function: Any, structure: Any, leaves: list[Any], _: Any) -> Callabl
         if _PLAIN in tried:
             args, kwargs = trees.unflatten(structure, values)
             return function(*args, **kwargs)
-        args, kwargs = trees.unflatten(structure, leaves)
-        result = function.__wrapped__(*args, **kwargs)
+        return Plainly(function.__wrapped__, note)
+
+    def note(result: Any) -> Any:
         tried[_PLAIN] = not any(isinstance(each, np.memmap) for each in trees.flatten(result)[1])
         return result
 

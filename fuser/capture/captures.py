@@ -70,8 +70,10 @@ _OF_IDENTITY = frozenset(("id", "is_", "is_not"))
 #: Names by which code finds the class of an object.
 _CLASS_OF = frozenset(("type", "__class__"))
 _WITH_CODE = (FunctionType, staticmethod, classmethod)
-#: Names by which code asks for the state of random generators.
-_OF_GENERATORS = frozenset("bit_generator state get_state getstate".split())
+#: Names by which code asks for the state of random generators, or changes what no trace puts back.
+_OF_GENERATORS = frozenset(
+    "bit_generator state get_state getstate seed_seq spawn n_children_spawned".split()
+)
 #: Methods that give an object's text; functions that ask for it, and instructions that do.
 _SPELLING = frozenset("__repr__ __str__ __format__".split())
 _TEXTS = frozenset("str repr format ascii print".split())

@@ -70,13 +70,14 @@ def state_of(thing: Any) -> State | None:
 
 
 def is_generator(thing: Any) -> bool:
-    """Whether an object gives random numbers."""
+    """Whether an object gives random numbers, or seeds of such."""
     drawing, plain = loaded("numpy.random"), loaded("random")
     if plain is not None and is_a(thing, plain.Random):
         return True
     if drawing is None:
         return False
-    return is_a(thing, (drawing.RandomState, drawing.Generator, drawing.BitGenerator))
+    kinds = drawing.RandomState, drawing.Generator, drawing.BitGenerator, drawing.SeedSequence
+    return is_a(thing, kinds)
 
 
 def shared_generators() -> Iterable[Any]:
