@@ -397,6 +397,19 @@ class Backend(ABC):
         """
         return False
 
+    def batch(self, functions: Sequence[Any], specs: Sequence[Any]) -> Any:
+        """What runs several iterations of a loop at once, or None.
+
+        It has `begin(size_bytes)`, which says whether it does so in this thread from now on, then
+        `iterated()` after each iteration, `flush()` before anything else looks at the arrays, and
+        `end()`.
+
+        Args:
+            functions: what the loop calls: fused functions that write into their arguments alone.
+            specs: the kernels of each.
+        """
+        return None
+
     @property
     def device_fields(self) -> Mapping[str, int] | None:
         """What the dispatcher has to know of this backend's arrays, see `PythonCall`."""

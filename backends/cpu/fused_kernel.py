@@ -150,6 +150,21 @@ class FusedKernelCPU(Kernel):
                     self._functions[schedule, k] = made
             return self._functions[schedule, section]
 
+    def plain_nests(self) -> dict[int, tuple[LoopNest, int]]:
+        """Loop nests that touch what their strides say, by the addresses of their functions.
+
+        Any rows of theirs can be computed by themselves. Each comes with the address of the
+        function that writes into the cache.
+        """
+        with self._lock:
+            functions = list(self._functions.items())
+        return {
+            function.address: (self.nests[section], self._function(DEFAULT, section).address)
+            for (schedule, section), function in functions
+            if schedule in (DEFAULT, STREAMING) and self.nests[section].strategy == "map"
+            and not any(each.row.moves_apart for each in self.nests[section].body)
+        }  # fmt: skip
+
     def work_ns(self, section: int, extent: Any) -> float:
         """Estimated nanoseconds of one loop nest on one thread."""
         elements = getattr(extent, "elements", extent[0] * extent[1])

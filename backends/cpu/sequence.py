@@ -82,14 +82,24 @@ done:
 
 
 @cache
-def _native() -> Any:
-    """The native loop over a table; None where the system lets no more code run."""
-    try:
-        address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
-    except CompileError:
-        return None
+def native() -> Any:
+    """The native loop over a table.
+
+    Raises:
+        CompileError: the system lets no more code run.
+    """
+    address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
     return kind(address)
+
+
+@cache
+def _native() -> Any:
+    """The native loop; None where it cannot be."""
+    try:
+        return native()
+    except CompileError:
+        return None
 
 
 _lock = forks.lock()

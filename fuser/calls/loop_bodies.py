@@ -79,9 +79,12 @@ class PhaseFunction(FusedFunction[..., Any]):
         self._prepared = False
         self._long_ways = 0
         self._known = of_kernels(body, given, writes)
+        self.batch: Any = None
 
     def __call__(self, *args: Any) -> Any:  # type: ignore[override] # from our own calls alone
         """Run it once."""
+        if self.batch is not None:
+            self.batch.flush()
         if self._latest is not None:
             result = self._latest.try_again(args)
             if result is not MISSED:
@@ -187,6 +190,31 @@ def _is_cut(program: Program) -> bool:
     return True
 
 
+def _may_wait(step: LoopRegion) -> bool:
+    """Whether kernels of an iteration may wait until those of later ones are called.
+
+    They write into arrays that the loop keeps, which nothing but kernels looks at until it ends.
+    """
+    region = step.region
+    names = region.names[: region.carried]
+    left = [text or name for name, text in zip(names, region.results, strict=False)]
+    if sorted(left) != sorted(names) or step.interchange is not None:
+        return False
+    alone = all(
+        isinstance(phase.body, KernelSpec) and not (phase.body.may_raise or phase.body.checked)
+        and not (any(phase.stored) or phase.moved)
+        and not any(copied or any(type(view) is not Part for view in chain)
+                    for _, _, chain, copied in phase.parts)
+        and not any(repeated for _, _, repeated in phase.twins)
+        for phase in step.phases
+    )  # fmt: skip
+    return alone and not (region.updates or region.leaving.is_early)
+
+
+def _nothing() -> None:
+    """What is done after iterations that run one by one."""
+
+
 class Runner:
     """Runs a loop with the arguments of its call, on copies of the arrays that it writes into.
 
@@ -203,22 +231,42 @@ class Runner:
         self.copied = tuple(
             each and place not in step.owned for place, each in enumerate(step.region.copied)
         )
+        self._waits = _may_wait(step)
         self._loop = self._written(self.copied)
+        self._batch: Any = None
 
     def __call__(self, *args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
-        entry = Entry(*args[STATED:])
         phases: list[Callable[..., Any]] = [*self._phases]
         if budget.is_open():
             phases = [each.in_first_call for each in self._phases]
-        found: list[Any] = self._loop(entry, *phases)
-        return found
+        return self._run(self._loop, Entry(*args[STATED:]), phases)
+
+    def _run(
+        self, loop: Callable[..., list[Any]], entry: Entry, phases: Sequence[Callable[..., Any]]
+    ) -> list[Any]:
+        """Run a loop with some phases, several iterations at once where they can be."""
+        if not self._waits:
+            return loop(entry, *phases)
+        if self._batch is None:
+            specs = [phase.body for phase in self._step.phases]
+            self._batch = get_backend(backend_of(entry.carried)).batch(self._phases, specs)
+            for phase in self._phases:
+                phase.batch = self._batch
+        batch = self._batch
+        if batch is None or not batch.begin(sum(array.nbytes for array in entry.carried)):
+            return loop(entry, _nothing, _nothing, *phases)
+        try:
+            return loop(entry, batch.iterated, batch.flush, *phases)
+        finally:
+            batch.end()
 
     def _written(self, copied: Sequence[bool]) -> Callable[..., list[Any]]:
         """The loop as a Python function, which copies some of its carried arrays."""
         region = changed(self._step.region, copied=tuple(copied))
         interchange = self._step.interchange
-        return _written(once(region) if interchange else region, self._pieces, interchange)
+        region = once(region) if interchange else region
+        return _written(region, self._pieces, interchange, self._waits)
 
     @property
     def never_ends_early(self) -> bool:
@@ -257,13 +305,13 @@ class Runner:
             sure = sure and all(type(n) is float for n in entry.numbers.values())
             if not (known and sure):
                 try:
-                    left: list[Any] = self._loop(entry, *self._phases)
+                    left = self._run(self._loop, entry, self._phases)
                 except Exception:  # noqa: BLE001 - nothing is written: the long way meets it again
                     return MISSED
                 known = known or (sure and len(range(*entry.span)) >= ITERATIONS_KNOWN)
             else:
                 try:
-                    left = loop(entry, *self._phases)
+                    left = self._run(loop, entry, self._phases)
                 except (CannotRun, IterationFailed, Unsupported) as error:
                     found = "a loop that writes into its arguments cannot go on: it has run in part"
                     raise BackendError(f"{found} ({error})") from error
@@ -287,7 +335,7 @@ def settle(pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _written(
-    region: Region, pieces: Sequence[_Piece], interchange: Interchange | None
+    region: Region, pieces: Sequence[_Piece], interchange: Interchange | None, waits: bool
 ) -> Callable[..., list[Any]]:
     """The loop as a Python function of what it begins with, and of kernels in it.
 
@@ -419,10 +467,13 @@ def _written(
         ran = "trips" if leaving.is_early else "len(whole)"
         lines.append(f"count({ran})")
         writer.objects["count"] = _counting([p.last for p in cut if p.last is not None])
+    if waits:  # until then the loop keeps what kernels write
+        lines += ["    iterated()", "flush()"]
     found = ", ".join(f"{name}[()]" if name in scalars else name for name in state)
     lines.append(f"return ended(region, [{found}], trips)" if leaving.is_early
                  else f"return [{found}]")  # fmt: skip
-    return define("loop", ["entry", *kernels], lines, writer.objects)
+    waiting = ["iterated", "flush"] if waits else []
+    return define("loop", ["entry", *waiting, *kernels], lines, writer.objects)
 
 
 def _ends(interchange: Interchange) -> Iterator[str]:

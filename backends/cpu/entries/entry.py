@@ -20,6 +20,7 @@ import numpy as np
 from fuser.backend import MISSED, CompileError, PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
+    batches,
     device_launch,
     match,
     python_calls,
@@ -45,9 +46,9 @@ TRIED_LIMIT = 4096
 #: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
 MANY_LENGTHS = 32
 
-_PARTS = (match, values, results, python_calls, device_launch, serve)
+_PARTS = (match, values, results, python_calls, device_launch)
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
-    layout.spell_out("".join(part.TEXT for part in _PARTS))
+    layout.spell_out("".join(part.TEXT for part in _PARTS) + batches.GATHER + serve.TEXT)
 )
 
 
@@ -318,6 +319,10 @@ class Context:
                 self._entry.use_team(table.share_out())
                 template[:] = table.words
             self._set("expected", mode)
+
+    def gather_in(self, queue: int) -> None:
+        """Have loop nests wait in a queue, see `batches`."""
+        self._set("queue", queue)
 
     def detach(self) -> None:
         """Serve nothing natively until tables are added again; nothing is freed."""

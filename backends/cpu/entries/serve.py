@@ -38,9 +38,19 @@ done:
   ret void
 }
 
-define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long, ptr %team) alwaysinline {
+define internal i32 @run(ptr %context, ptr %api, ptr %table, ptr %words, i1 %long,
+                         ptr %team) alwaysinline {
 entry:
   %nests = get i64 %table TABLE.nests
+  %queue = get ptr %context CONTEXT.queue
+  %gathers = icmp ne ptr %queue, null
+  br i1 %gathers, label %gather, label %now
+gather:
+  %waits = call i1 @gather(ptr %queue, ptr %api, ptr %table, ptr %words, i64 %nests)
+  br i1 %waits, label %later, label %now
+later:
+  ret i32 0
+now:
   br i1 %long, label %released, label %held
 held:
   %is.one = icmp eq i64 %nests, 1
@@ -153,7 +163,7 @@ launch:
   %takes.long = icmp uge i64 %work, %patience
   %long = or i1 %always, %takes.long
   %team = get ptr %api API.team
-  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 %long, ptr %team)
+  %status = call i32 @run(ptr %context, ptr %api, ptr %table, ptr %words, i1 %long, ptr %team)
   br i1 %owned, label %give.back, label %finished
 give.back:
   br i1 %to.pool, label %free.pooled, label %free.plain
@@ -379,7 +389,7 @@ convert:
   br i1 %converted, label %launch, label %discard
 launch:
   call void @addresses(ptr %table, ptr %bases, ptr %words)
-  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 false, ptr null)
+  %status = call i32 @run(ptr %context, ptr %api, ptr %table, ptr %words, i1 false, ptr null)
   call void @hit(ptr %context)
   br i1 %bare, label %make, label %hand
 make:

@@ -28,7 +28,15 @@ FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(words.split())
     for name, words in {
         # one a fused function
-        "CONTEXT": "slow vectorcall mode expected count tables hits running api plain_count plains",
+        "CONTEXT": "slow vectorcall mode expected count tables hits running api plain_count plains "
+        "queue",
+        # where loop nests of a loop wait: who gathers, words that are used and that there are
+        "QUEUE": "owner used nests room buffer",
+        # loop nests that run by bands of rows; then each: its function and arguments, its rows,
+        # iterations of a row and in all, the other extent, whether rows are of the inner loop,
+        # and by how many rows it begins later and ends earlier
+        "BATCH": "launches height bands tile tiles",
+        "LAUNCHED": "kernel block rows scale length other inner low high",
         # one a process: types, functions of Python's and NumPy's C API, the team, the pool
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
