@@ -20,9 +20,9 @@ from fuser.ir.opaque_calls import Operand, Unset
 from fuser.ir.views import Chain
 from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Stage
 from fuser.programs import run
-from fuser.programs.straight_line import LEAVES, StraightLine
+from fuser.programs.straight_line import StraightLine
 from fuser.runtime.aliasing import is_hazardous
-from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Write
+from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Write
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -81,7 +81,7 @@ class Steps:
         ]
         self._kept = {*names, *program.constants}
         self._given = {program.outputs[leaf.index] for leaf in trace.leaves
-                       if isinstance(leaf, OutNode)}  # fmt: skip
+                       if isinstance(leaf, (OutNode, OutView))}  # fmt: skip
 
     def write(self, line: StraightLine, place: int) -> None:
         """Add a step to the lines, and what is let go of after it."""
@@ -267,7 +267,7 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False
     if not dict(call.specialisation.scalar_leaves).keys() >= integers_of(program):
         return False  # views that functions read are written for lengths that all calls share
-    if not all(map(_is_plain, trace.leaves)):
+    if any(isinstance(leaf, OutStatic) and leaf.fresh for leaf in trace.leaves):
         return False
     if any(is_hazardous(call.arrays[name]) for name, _, _ in trace.written):
         return False
@@ -281,13 +281,6 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False
     late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
     return late <= call.numbers.keys()
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Whether a result is an array of its own, an argument, or a number."""
-    if isinstance(leaf, OutStatic):
-        return not leaf.fresh
-    return isinstance(leaf, LEAVES) and not (isinstance(leaf, OutAlias) and leaf.views)
 
 
 def _early_lengths(program: Program) -> set[str]:

@@ -23,7 +23,7 @@ from fuser.ir import dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
-from fuser.ir.views import Chain, Part, in_steps
+from fuser.ir.views import Chain, Part, View, in_steps
 from fuser.program_spec import Asked, Between, ElementLoop, Kind, LoopRegion, Program
 from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from fuser.element_loops.code import Code
 
 METHOD = "numpy.ndarray."
-#: Kinds of results that such functions give.
-LEAVES = (OutNode, OutNumber, OutScalar, OutAlias, OutStatic)
 #: Operations of host expressions that `evaluate_scalar` alone keeps from integers without end.
 _UNBOUNDED = re.compile(r"\*\*|<<")
 _SYMBOL = re.compile(r"\b[ns]\d+\b")
@@ -382,11 +380,14 @@ class StraightLine:
                 seen = f"w{self._seen_parts}"
             if late and isinstance(view, Part):
                 self._miss([f"{self._number(str(view.stop))} > {seen}.shape[{view.axis}]"])
-            if place and isinstance(view, Part):
-                seen = view.python_of_place(seen, self._length)
-            else:
-                seen = view.python(seen, self._object, self._length)
+            seen = self._through(seen, view, place)
         return seen
+
+    def _through(self, seen: str, view: View, place: bool) -> str:
+        """An array seen through a view; `place`: through one place that an index then takes."""
+        if place and isinstance(view, Part):
+            return view.python_of_place(seen, self._length)
+        return view.python(seen, self._object, self._length)
 
     def _length(self, dim: Dim) -> str:
         """A length as an expression."""
@@ -448,11 +449,16 @@ class StraightLine:
 
         Args:
             structure: how the results nest.
-            leaves: the trace's results: those that `LEAVES` names.
+            leaves: the trace's results.
             also: lines that come before it gives them.
         """
-        result = self._nested(structure, [self._result(leaf) for leaf in leaves])
-        after = [f"found = {result}", *self._writes, *also, "return found"]
+        once = {id(leaf): leaf for leaf in leaves}  # what is returned twice is one object
+        made = {key: f"f{k}" for k, key in enumerate(once)}
+        result = self._nested(structure, [made[id(leaf)] for leaf in leaves])
+        given: tuple[list[str], list[str]] = [], []  # a view may be a copy of what is written
+        for key, leaf in once.items():
+            given[hasattr(leaf, "views")].append(f"{made[key]} = {self._result(leaf)}")
+        after = [*given[0], *self._writes, *given[1], *also, f"return {result}"]
         if self._last:
             return self._defined(self._lines, [*self._last, *after])
         return self._defined([*self._lines, *after], ())
@@ -533,6 +539,13 @@ class StraightLine:
             return f"{self._name(self._program.outputs[leaf.index])}.item()"
         if isinstance(leaf, OutScalar):
             return self._number(leaf.text)
-        if isinstance(leaf, OutAlias):
-            return self._name(self._program.graph.parameters[leaf.parameter].name)
-        return self._object(leaf.value)
+        if isinstance(leaf, OutStatic):
+            return self._object(leaf.value)
+        is_alias = isinstance(leaf, OutAlias)
+        seen = self._name(
+            self._program.graph.parameters[leaf.parameter].name if is_alias
+            else self._program.outputs[leaf.index]
+        )  # fmt: skip
+        for view, place in in_steps(leaf.views):
+            seen = self._through(seen, view, place)
+        return seen

@@ -158,3 +158,39 @@ def test_one_value_goes_to_several_arguments() -> None:
         fused(*own)
         np.testing.assert_array_equal(own, given)
     assert [type(ready) for ready in fused._ready.values()] == [ReadyProgram]
+
+
+def _kept(x: Any, y: Any, m: int) -> Any:
+    out, count = np.zeros(len(x)), 0
+    for i in range(len(x)):
+        y[i] = x[i] * 2
+        if x[i] > 0.5:
+            out[count] = x[i]
+            count += 1
+    found = out[:count]
+    return found, found, out, out[::-1], y[1:], x[::2]
+
+
+def _repeated(x: Any, y: Any, m: int) -> Any:
+    total = np.zeros((m + 1, len(x)))
+    for i in range(m):
+        y *= 0.5
+        total[i + 1] = total[i] + y
+    return total[1:], total.T, total[m], y[m:]
+
+
+@pytest.mark.parametrize("function", [_kept, _repeated])
+def test_results_that_are_views_go_the_short_way(function: Any) -> None:
+    """Each call gives views of its own arrays and of its arguments, one object where one is."""
+    fused = fuser.fuse(function, fallback="error")
+    for turn in range(7):
+        x, m = np.random.default_rng(turn).random(12), turn % 2 + 2
+        given, own = np.ones(12), np.ones(12)
+        wanted, found = function(x, given, m), fused(x, own, m)
+        for left, right in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(left, right)
+            assert left.strides == right.strides
+            shared = [np.shares_memory(right, other) for other in (*wanted, x, given)]
+            assert [np.shares_memory(left, other) for other in (*found, x, own)] == shared
+            assert [left is each for each in found] == [right is each for each in wanted]
+    assert {type(ready) for ready in fused._ready.values()} == {ReadyProgram}
