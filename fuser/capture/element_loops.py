@@ -388,6 +388,8 @@ def _constant(value: Any) -> str | None:
     """A number that is known as the source has it; None for anything else."""
     if type(value) in (bool, int):
         return repr(value)
+    if type(value) is complex:
+        return f"complex({_constant(value.real)}, {_constant(value.imag)})"
     if type(value) is float:
         if math.isfinite(value):
             return repr(value)

@@ -53,7 +53,7 @@ from fuser.element_loops.transposing import transposed
 
 #: Names of the source that stand for functions.
 FUNCTIONS = frozenset(
-    "range len min max abs int float bool round enumerate zip reversed".split()
+    "range len min max abs int float bool complex round enumerate zip reversed".split()
 )
 MODULES = frozenset(("numpy", "math"))
 #: The name of the function whose body is the region, where it may return.
@@ -712,8 +712,6 @@ class _Translator:
             self.env[name] = self._moved(name, self._fixed(value))
             return
         if isinstance(value, Complex):
-            if not value.dtype:
-                raise NotTypedError("a variable of a complex number of Python's")
             both = self.temporary(value.real), self.temporary(value.imag)
             for part, number in zip(("real", "imag"), both, strict=True):
                 self.set(f"{name} {part}", number)
@@ -904,6 +902,7 @@ class _Translator:
         self, one: Environment, other: Environment, widen: bool = False
     ) -> Environment:
         """What is known where two ways meet."""
+        one, other = self._paired(one, other), self._paired(other, one)
         found: Environment = {}
         for name in (*one, *(each for each in other if each not in one)):
             left, right = one.get(name), other.get(name)
@@ -927,8 +926,24 @@ class _Translator:
                 raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
         return found
 
+    def _paired(self, env: Environment, other: Environment) -> Environment:
+        """An environment where integers that are complex numbers in another one are some, too."""
+        pairs = [name for name, binding in other.items() if isinstance(binding, BoundPair)]
+        for name in pairs:
+            old = env.get(name)
+            if isinstance(old, Bound) and old.sure and complex_numbers.may_be_pair(old.type):
+                part = Bound(kinds.of("pyfloat"))
+                env = {**env, name: other[name], f"{name} real": part, f"{name} imag": part}
+        return env
+
     def _convert(self, code: Statements, env: Environment, to: Environment) -> None:
         """Have variables be represented as they are where this way leads."""
+        for name, binding in to.items():
+            if isinstance(binding, BoundPair) and isinstance(env.get(name), Bound):
+                whole = operators.convert(Get(f"{name}.int64", "int64"), "float64")
+                code.append(Set(f"{name} real.float64", whole))
+                code.append(Set(f"{name} imag.float64", Constant("float64", 0.0)))
+        env = self._paired(env, to)
         for name, binding in to.items():
             old = env.get(name)
             if isinstance(binding, Slice) and isinstance(old, Slice):
@@ -1179,7 +1194,7 @@ class _Translator:
         head = dict(entry)
         if key in self._heads:
             numbers: Environment = {
-                name: each for name, each in head.items() if isinstance(each, Bound)
+                name: each for name, each in head.items() if isinstance(each, Bound | BoundPair)
             }
             head |= self._joined(numbers, self._heads[key])
         marks = {label: len(edges) for label, edges in self._edges.items()}
@@ -1199,7 +1214,9 @@ class _Translator:
             head = found
         else:
             raise NotTypedError(f"line {node.lineno}: the kinds of its numbers do not settle")
-        self._heads[key] = {name: one for name, one in head.items() if isinstance(one, Bound)}
+        self._heads[key] = {
+            name: one for name, one in head.items() if isinstance(one, Bound | BoundPair)
+        }
         self._depth -= 1
         self._convert(self.out, entry, head)
         for tail, env in ends:
@@ -1480,9 +1497,30 @@ class _Translator:
 
     def _binary(self, name: str, left: Any, right: Any) -> Any:
         """An operator of two numbers, or arrays."""
-        return self._applied(
+        found = self._applied(
             lambda one, other: complex_numbers.binary(name, one, other), [left, right]
         )
+        if name != "power" or not isinstance(found, Complex):
+            return found
+        real, imag = self._not_infinite(found.real), self._not_infinite(found.imag)
+        return Complex(real, imag, found.dtype)
+
+    def _not_infinite(self, value: Value) -> Value:
+        """A float; where it is infinite, and Python would raise, the run ends."""
+        if value.numpy == TRUE:
+            return value
+        value = self.temporary(value)
+        size = Operation("absolute", value.type.dtype, (value.code,))
+        self.check(Operation("not_equal", "bool", (size, Constant(size.dtype, math.inf))))
+        return value
+
+    def _moderate(self, value: Complex) -> Complex:
+        """A complex number whose exponential needs no case of its own; else the run ends."""
+        found = Complex(self.temporary(value.real), self.temporary(value.imag), value.dtype)
+        for part, most in ((found.real, 80.0), (found.imag, math.inf)):
+            size = Operation("absolute", part.type.dtype, (part.code,))
+            self.check(Operation("less", "bool", (size, Constant(size.dtype, most))))
+        return found
 
     def _applied(self, function: Callable[..., Number], values: Sequence[Any]) -> Any:
         """A function of numbers, or element by element."""
@@ -1749,6 +1787,11 @@ class _Translator:
         if isinstance(function, ast.Attribute) and self._is_method(function):
             if node.keywords or node.args:
                 raise NotTypedError(f"line {node.lineno}: a method with arguments")
+            if function.attr in ("conjugate", "conj"):
+                return self._applied(
+                    lambda value: complex_numbers.unary("conjugate", value),
+                    [self.expression(function.value)],
+                )
             return self._reduced(function.attr, self._arrays(self.expression(function.value)))
         name = ast.unparse(function).removeprefix("numpy.")
         if name in MADE:
@@ -1775,6 +1818,8 @@ class _Translator:
                 return self._product(node, *args)
             if len(args) == 1 and name in _REDUCED:
                 return self._reduced(name, args[0])
+            if name == "exp" and isinstance(args[0], Complex):
+                args = [self._moderate(args[0])]
             return self._applied(
                 lambda *values: complex_numbers.numpy_function(name, values), args
             )
@@ -1808,7 +1853,10 @@ class _Translator:
     def _builtin(self, name: str, args: Sequence[Any], line: int) -> Any:
         """A call of one of Python's functions."""
         if name == "abs" and len(args) == 1:
-            return self._applied(lambda value: complex_numbers.unary("absolute", value), args)
+            found = self._applied(lambda value: complex_numbers.unary("absolute", value), args)
+            return self._not_infinite(found) if isinstance(args[0], Complex) else found
+        if name == "complex" and len(args) == 1 and isinstance(args[0], Complex):
+            return complex_numbers.of_parts(args[0].real, args[0].imag)
         args = [self.number(arg) for arg in args]
         if name in ("min", "max") and len(args) > 1:
             found = self.temporary(args[0])
@@ -1816,6 +1864,8 @@ class _Translator:
                 test = operators.compare("less" if name == "min" else "greater", other, found)
                 found = self.temporary(self._select(test.code, other, found))
             return found
+        if name == "complex" and 1 <= len(args) <= 2:
+            return complex_numbers.of_parts(args[0], (*args, operators.constant(0.0))[1])
         if name in ("int", "float", "bool", "round") and len(args) == 1:
             return operators.number(name, args[0])
         raise NotTypedError(f"line {line}: a call of {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,36 @@ def _complex(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Any:
     return (random.normal(size=shape) + 1j * random.normal(size=shape)).astype(dtype)
 
 
+def _of_numbers(x: Any, y: Any) -> None:
+    """Variables that begin as an integer, a float pair or a literal, and become NumPy's or stay."""
+    z = 0
+    for i in range(x.shape[0]):
+        c, w = complex(x[i].real, y[i].imag), 1j
+        for _ in range(3):
+            z = z**2 + x[i]
+            w = w * c - 2
+        y[i] = z + w.conjugate() * 2 - c**2
+        if abs(z) > 2.0:
+            z = 0
+
+
+def _quotients(x: Any, y: Any) -> None:
+    """NumPy's quotients and Python's, which refuse a zero."""
+    for i in range(x.shape[0]):
+        z = x[i] / y[i] + y[i] / 3 - 1 / x[i]
+        w = complex(x[i].real, x[i].imag) / complex(y[i].real, y[i].imag)
+        x[i], y[i] = z, w
+
+
+def _exponentials(x: Any, y: Any) -> None:
+    """Turns of the plane, by factors that the loop makes."""
+    for k in range(x.shape[0]):
+        s = 0j
+        for t in range(y.shape[0]):
+            s += y[t] * np.exp(-2j * np.pi * k * t / y.shape[0])
+        x[k] = s
+
+
 def _judged(function: Callable[..., Any], make: Callable[[], list[Any]], bound: float = 0) -> Any:
     """Compare three calls with plain ones; gives the fused function."""
     fused = fuser.fuse(function, fallback="allow")
@@ -139,6 +170,58 @@ def test_numbers_of_the_plane_are_kernels() -> None:
     assert not fused.fallback_counts
     fused = _judged(_parts, lambda: [_complex((8,), "complex128"), np.zeros(8)], 1e-15)
     assert not fused.fallback_counts
+
+
+needs_the_rules = pytest.mark.skipif(
+    sys.version_info >= (3, 14), reason="Python 3.14 computes with complex numbers by other rules"
+)
+
+
+@needs_the_rules
+@pytest.mark.parametrize(
+    ("function", "bound"), [(_of_numbers, 1e-12), (_quotients, 0), (_exponentials, 1e-14)]
+)
+def test_complex_numbers_of_pythons_are_kernels(
+    function: Callable[..., Any], bound: float
+) -> None:
+    """Made of two floats, spelled, and of integers that become complex: as Python computes."""
+    fused = _judged(
+        function, lambda: [_complex((8,), "complex128", k) for k in range(2)], bound
+    )
+    assert not fused.fallback_counts
+
+
+def _one_by_one(x: Any, y: Any, out: Any) -> None:
+    for i in range(x.shape[0]):
+        z, w = complex(x[i].real, x[i].imag), complex(y[i].real, y[i].imag)
+        out[0, i], out[1, i] = z * w + 1, z / w
+        out[2, i], out[3, i] = z**2, abs(w)
+        out[4, i] = -z if z == w or not w else 2 * z
+
+
+@needs_the_rules
+def test_numbers_of_pythons_that_are_none_are_pythons() -> None:
+    """Infinities, NaN, signed zeros; zero divisors and overflows raise."""
+    fused = fuser.fuse(_one_by_one, fallback="allow")
+    chance = np.random.default_rng(5)
+    for _ in range(200):
+        x, y = (np.empty(1, complex) for _ in range(2))
+        for each in (x, y):
+            each.real, each.imag = chance.choice(_SPECIAL, 2)
+        made: list[Any] = []
+        for one in (_one_by_one, fused):
+            out = np.zeros((5, 1), complex)
+            try:
+                one(x, y, out)
+            except ArithmeticError as error:
+                made.append((repr(error), out))
+            else:
+                made.append(("", out))
+        assert made[0][0] == made[1][0]
+        np.testing.assert_array_equal(made[0][1], made[1][1])
+        for part in ("real", "imag"):
+            signs = [np.signbit(getattr(out, part)) & (getattr(out, part) == 0) for _, out in made]
+            np.testing.assert_array_equal(*signs)
 
 
 def test_numbers_that_are_none_are_numpys() -> None:
@@ -215,7 +298,7 @@ def _real(x: Any, y: Any) -> None:
     ],
 )
 def test_what_is_no_kernel_is_numpys(function: Any, make: Any) -> None:
-    """Results and variables that loops over elements do not have."""
+    """Results that loops over elements do not have, and Python's by the rules of later versions."""
     fused, one, other = fuser.fuse(function, fallback="allow"), make(), make()
     wanted, found = function(*one), fused(*other)
     assert type(wanted) is type(found)
