@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.core import flatten
@@ -18,11 +19,12 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.lib.stride_tricks import as_strided
 
 from fuser import executor
-from fuser.base import budget, notices, trees
+from fuser.base import budget, caches, notices, trees
 from fuser.base.call_keys import signature
 from fuser.base.error_states import noted
 from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.records import changed
 from fuser.base.unexpected import internal_errors
 from fuser.calls.owner import Owner
 from fuser.calls.specialisation import specialise
@@ -31,6 +33,7 @@ from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
 from fuser.dask.blocks import Blocks
+from fuser.dask.forms import by_value
 from fuser.dask.optimization import EXPRESSIONS, are_expressions, with_kernels
 from fuser.executor import CannotRun
 from fuser.ir import dims
@@ -126,13 +129,34 @@ def by_chunks(
     if sizes is None:
         raise Unsupported("lazy-array", name, "lengths other than those that it was traced for", "")
     numbers |= sizes
-    blocks = Blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
-    results = blocks.results()
+    blocks = _blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
+    results = blocks.results(arrays)
     if steps is not None:
         steps += blocks.steps
     return trees.unflatten(trace.structure, [
         _result(leaf, results, arrays, numbers, graph) for leaf in trace.leaves
     ])  # fmt: skip
+
+
+def _blocks(
+    graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], name: str
+) -> Blocks:
+    """How a graph is computed by chunks: decided once for calls of the same kind."""
+    chunks = tuple(
+        each.chunks if isinstance(each, da.Array) else each.shape for each in arrays.values()
+    )
+    known = tuple((key, by_value(value)) for key, value in numbers.items())
+    settings = repr(dask.config.get("array"))  # Dask's own operations choose chunks by these
+    found = _kept(graph.text, chunks, known, settings, name)
+    if not found:
+        found.append(Blocks(changed(graph, captured=()), arrays, numbers, name))
+    return found[0]
+
+
+@caches.memo(128)
+def _kept(*_: Any) -> list[Blocks]:
+    """Where that is kept: graph, chunks, numbers, settings and name are all that it depends on."""
+    return []
 
 
 def _stand_in(array: da.Array, name: str) -> Any:

@@ -6,13 +6,16 @@ kernel that reduces each chunk, a tree that joins these (`combining.py`), and is
 later kernels. Reductions of one shape that do not need one another are one pass. Slices at the ends
 of an axis, and writes into all but some elements at its ends, are computed of chunks that overlap.
 Reshapes, concatenations and other indexing are Dask's own operations.
+
+Deciding all of this is most of a call. It depends on the graph, on chunks and on numbers alone, so
+what it leads to is kept as a list of steps, and a later call of the same kind only takes these.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -45,13 +48,19 @@ SPLIT_EVERY = 8
 Chunks = tuple[tuple[int, ...], ...]
 
 
+#: The arrays of values that are there, by `id` of the value's node.
+There = dict[int, Any]
+#: Makes arrays of those that are there.
+Maker = Callable[[There], list[Any]]
+
+
 class Blocks:
-    """A graph, and the Dask arrays of its values that are there."""
+    """A graph, and the steps that compute it by chunks: they hold no array."""
 
     def __init__(
         self, graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], name: str
     ) -> None:
-        """Label axes, and decide how each is divided.
+        """Label axes, decide how each is divided, and what is done.
 
         Args:
             graph: what is computed.
@@ -65,18 +74,43 @@ class Blocks:
         self.graph = graph
         self.numbers = numbers
         self._name = name
-        self.there: dict[int, Any] = {}
+        self.there: There = {}
+        """While it is decided what is done: the arrays that there are at that point."""
         self.steps: list[str] = []
         """What is done, in words, and the graph of each kernel."""
+        self._made: list[tuple[Sequence[Node], Maker]] = []
+        """What is done: the values of each step, and what makes their arrays."""
         blocks = {
             key: array.numblocks if isinstance(array, da.Array) else (1,) * array.ndim
             for key, array in arrays.items()
         }
         self.labels = AxisLabels(graph, blocks)
-        for node in graph.nodes:
-            if node.op.is_input:
-                self.there[id(node)] = arrays[node.payload.name]
+        self._inputs = [node for node in graph.nodes if node.op.is_input]
+        self.there = self._given(arrays)
         self._cuts: dict[int, list[int]] = self._divided()
+        self._decide()
+        self._outputs()
+        self.there = {}
+
+    def _given(self, arrays: Mapping[str, Any]) -> There:
+        """The arguments as what is there."""
+        return {id(node): arrays[node.payload.name] for node in self._inputs}
+
+    def results(self, arrays: Mapping[str, Any]) -> list[da.Array]:
+        """Dask arrays of the graph's outputs.
+
+        Args:
+            arrays: arguments, of the chunks that steps were decided for, by parameter name.
+        """
+        there = self._given(arrays)
+        for nodes, arrays_of in self._made:
+            there.update(zip(map(id, nodes), arrays_of(there), strict=True))
+        return [self._array(node, there) for node in self.graph.outputs]
+
+    def _step(self, nodes: Sequence[Node], arrays_of: Maker) -> None:
+        """Have values be there."""
+        self._made.append((nodes, arrays_of))
+        self.there.update(zip(map(id, nodes), arrays_of(self.there), strict=True))
 
     def number(self, node: Node) -> Any:
         """The value of a constant, or of a scalar that this call knows."""
@@ -133,18 +167,17 @@ class Blocks:
 
     # -- what is computed -------------------------------------------------------------------
 
-    def results(self) -> list[da.Array]:
-        """Dask arrays of the graph's outputs."""
+    def _decide(self) -> None:
+        """Have all that crosses chunks be there."""
         while True:
             waiting = [n for n in self.graph.nodes if self._crosses(n) and not self.is_there(n)]
             if not waiting:
                 break
             crossing = [n for n in waiting if id(n) in self.labels.crossing and self._is_ready(n)]
             for node in crossing:
-                self.there[id(node)] = self._by_dask(node)
+                self._step([node], self._by_dask(node))
             if not crossing:
                 self._reduce(waiting)
-        return self._outputs()
 
     def _crosses(self, node: Node) -> bool:
         """Whether a value is computed of more than one chunk of its operand."""
@@ -176,30 +209,37 @@ class Blocks:
             for each in self.needs(node, local)
         )
 
-    def _by_dask(self, node: Node) -> Any:
+    def _by_dask(self, node: Node) -> Maker:
         """What Dask itself computes: it crosses chunks."""
-        if node.op.is_update and (made := self._updated(node)) is not None:
-            return made
+        if node.op.is_update and (written := self._updated(node)) is not None:
+            return written
         sizes = {k: v for k, v in self.numbers.items() if isinstance(v, int)}
-        operands = [self._array(arg) for arg in node.args]
+        for arg in node.args:
+            if not (arg.op.uniform or self.is_there(arg)):
+                self._step([arg], self._kernels([arg], arg))
         self.steps.append(f"Dask's own operation: {node.op.name}{{{node.text}}}")
-        if node.op.is_iota:
-            return da.arange(self._length(node.shape[0]), dtype=node.dtype)
-        if node.op.is_update:
-            changed = operands[0].copy()
-            changed[node.payload.slices(sizes)] = operands[1]
-            return changed
-        if node.op.repeats:
-            return da.broadcast_to(operands[0], self.lengths(node))
-        if node.op.concatenates:
-            return da.concatenate(operands, axis=node.payload.axis)
-        if isinstance(node.payload, Reshape):
-            return operands[0].reshape(self.lengths(node))
-        if isinstance(node.payload, Index):
-            return operands[0][node.payload.parts]
-        raise refusal(self.graph, node, "it does not go by chunks")
+        payload = node.payload
 
-    def _updated(self, node: Node) -> da.Array | None:
+        def made(operands: list[da.Array]) -> da.Array:
+            if node.op.is_iota:
+                return da.arange(self._length(node.shape[0]), dtype=node.dtype)
+            if node.op.is_update:
+                changed = operands[0].copy()
+                changed[payload.slices(sizes)] = operands[1]
+                return changed
+            if node.op.repeats:
+                return da.broadcast_to(operands[0], self.lengths(node))
+            if node.op.concatenates:
+                return da.concatenate(operands, axis=payload.axis)
+            if isinstance(payload, Reshape):
+                return operands[0].reshape(self.lengths(node))
+            if isinstance(payload, Index):
+                return operands[0][payload.parts]
+            raise refusal(self.graph, node, "it does not go by chunks")
+
+        return lambda there: [made([self._array(arg, there) for arg in node.args])]
+
+    def _updated(self, node: Node) -> Maker | None:
         """An array of which a part is written, by kernels on chunks that overlap.
 
         A kernel writes into all of a chunk but as many elements at its ends as the function leaves
@@ -225,33 +265,31 @@ class Blocks:
                     return None
         if all(isinstance(self.there[id(base)], np.ndarray) for base in bases):
             return None
-        (made,) = self._kernels([node], node, local=[node], around=around)
+        kernels = self._kernels([node], node, local=[node], around=around)
         cut = {axis: around[label] for axis, label in enumerate(labels) if label in around}
-        return da.overlap.trim_internal(made, cut, "none") if cut else made
+        if not cut:
+            return kernels
+        return lambda there: [da.overlap.trim_internal(kernels(there)[0], cut, "none")]
 
-    def _array(self, node: Node) -> da.Array:
-        """A value as a Dask array."""
+    def _array(self, node: Node, there: There) -> da.Array:
+        """A value that is there, or a number, as a Dask array."""
         if node.op.uniform:
             return da.from_array(np.asarray(self.number(node)), chunks=-1)
-        if not self.is_there(node):
-            self.there[id(node)] = self._kernels([node], node)[0]
-        array = self.there[id(node)]
+        array = there[id(node)]
         if isinstance(array, Slot):
-            array = self.there[id(node)] = array.array()
+            array = there[id(node)] = array.array()
         return array if isinstance(array, da.Array) else da.from_array(array.copy(), chunks=-1)
 
-    def _outputs(self) -> list[da.Array]:
-        """The graph's outputs; those of one shape are one pass."""
+    def _outputs(self) -> None:
+        """Have the graph's outputs be there; those of one shape are one pass."""
         together: dict[Any, list[Node]] = {}
         for node in self.graph.outputs:
-            if not self.is_there(node):
+            if not (node.op.uniform or self.is_there(node)):
                 key = self.labels.of(node), self.lengths(node)
                 together.setdefault(key, []).append(node)
         for nodes in together.values():
             unique = list({id(node): node for node in nodes}.values())
-            for node, array in zip(unique, self._kernels(unique, unique[0]), strict=True):
-                self.there[id(node)] = array
-        return [self._array(node) for node in self.graph.outputs]
+            self._step(unique, self._kernels(unique, unique[0]))
 
     # -- reductions -------------------------------------------------------------------------
 
@@ -273,8 +311,7 @@ class Blocks:
             key = self.labels.of(over), self.lengths(over), node.payload.axes
             passes.setdefault(key, []).extend([node, *follow.get(id(node), ())])
         for nodes in passes.values():
-            for node, array in zip(nodes, self._reduced(nodes), strict=True):
-                self.there[id(node)] = array
+            self._step(nodes, self._reduced(nodes))
 
     def _mean_is_whole(self, node: Node, before: Node) -> bool:
         """Whether the quotient that squares are around is the mean of all elements."""
@@ -284,7 +321,7 @@ class Blocks:
         told = evaluate_scalar(divisor.payload.expression, self.numbers)
         return bool(told == count)
 
-    def _reduced(self, nodes: Sequence[Node]) -> list[Any]:
+    def _reduced(self, nodes: Sequence[Node]) -> Maker:
         """Reduce chunks, join them in a tree; the whole results."""
         over, axes = nodes[0].args[0], nodes[0].payload.axes
         outputs: list[Node] = []
@@ -309,18 +346,18 @@ class Blocks:
                 local.append(before)
             else:
                 partials.append(Partial(node.op.combine, place, wide))
-        chunks = self._kernels(outputs, over, axes, local, tuples=True)[0]
-        return self._joined(chunks, over, axes, partials, nodes)
-
-    def _joined(
-        self, chunks: da.Array, over: Node, axes: tuple[int, ...], partials: list[Partial],
-        nodes: Sequence[Node],
-    ) -> list[Any]:  # fmt: skip
-        """Join what chunks gave, some at a time."""
+        kernels = self._kernels(outputs, over, axes, local, tuples=True)
         lengths = [
             self.chunks(label, length)
             for label, length in zip(self.labels.of(over), self.lengths(over), strict=True)
         ]
+        return lambda there: self._joined(kernels(there)[0], lengths, axes, partials, nodes)
+
+    def _joined(
+        self, chunks: da.Array, lengths: Sequence[tuple[int, ...]], axes: tuple[int, ...],
+        partials: list[Partial], nodes: Sequence[Node],
+    ) -> list[Any]:  # fmt: skip
+        """Join what chunks gave, some at a time."""
         starts = [[0, *itertools.accumulate(each)] for each in lengths]
         kept = [axis for axis in range(len(lengths)) if axis not in axes]
         token = tokenize(chunks.name, [(p.kind, p.slot) for p in partials], axes)
@@ -379,13 +416,13 @@ class Blocks:
                     self.labels.of(each), self.lengths(each), strict=True
                 ) if len(self.chunks(label, length)) > 1
             ):  # fmt: skip
-                self.there[id(each)] = self._by_dask(each)
+                self._step([each], self._by_dask(each))
 
     def _kernels(
         self, nodes: Sequence[Node], over: Node, axes: tuple[int, ...] = (),
         local: Sequence[Node] = (), tuples: bool = False,
         around: Mapping[int, tuple[int, int]] = MappingProxyType({}),
-    ) -> list[Any]:  # fmt: skip
+    ) -> Maker:  # fmt: skip
         """Compute values chunk by chunk, in one pass: Dask arrays, or slots of one of tuples.
 
         Args:
@@ -398,13 +435,11 @@ class Blocks:
         """
         self._repeat(nodes, local)
         if len(nodes) == 1 and self.is_there(nodes[0]):
-            return [self._array(nodes[0])]
+            return lambda there: [there[id(nodes[0])]]
         region = Region(self, over, axes, local, around)
         graph = region.graph(nodes)
         labels, lengths = self.labels.of(over), self.lengths(over)
-        pairs: list[Any] = []
-        for node in region.bases:
-            pairs += region.operand(node)
+        operands = [region.operand(node) for node in region.bases]
         chunks: list[tuple[int, ...]] = []
         new_axes: dict[Any, int] = {}
         for axis, (label, length) in enumerate(zip(labels, lengths, strict=True)):
@@ -419,18 +454,27 @@ class Blocks:
         dtype = nodes[0].dtype if one else np.dtype(object)
         function = ChunkGraph(graph.text, self._name, region.places)
         count = math.prod(map(len, chunks))
-        pairs[::2] = [read_once(array, count) for array in pairs[::2]]
         tree = ", whose results a tree joins" if axes else ""
         self.steps.append(f"kernels on {count} chunks{tree}:\n{graph.text}")
         known = {
             region.index(axis): each for axis, each in enumerate(chunks)
             if region.index(axis) not in new_axes
         }  # fmt: skip
-        made = da.blockwise(
-            function, ind, *pairs, new_axes=new_axes, adjust_chunks=known, align_arrays=False,
-            dtype=dtype, meta=_meta(len(ind), dtype), token=self._name,
-        )  # fmt: skip
-        return [made] if one or tuples else self._taken_apart(made, nodes, tuple(chunks))
+        token = tokenize(function, ind, [each.ind for each in operands], new_axes, known)
+        meta = _meta(len(ind), dtype)
+
+        def arrays_of(there: There) -> list[Any]:
+            given = [read_once(each.array(there), count) for each in operands]
+            pairs = [part for array, each in zip(given, operands, strict=True)
+                     for part in (array, each.ind)]  # fmt: skip
+            made = da.blockwise(
+                function, ind, *pairs, new_axes=new_axes, adjust_chunks=known, align_arrays=False,
+                dtype=dtype, meta=meta,
+                name=f"{self._name}-{tokenize(token, [array.name for array in given])}",
+            )  # fmt: skip
+            return [made] if one or tuples else self._taken_apart(made, nodes, tuple(chunks))
+
+        return arrays_of
 
 
 def _meta(rank: int, dtype: Any) -> Any:

@@ -83,6 +83,45 @@ class Slot:
         )  # fmt: skip
 
 
+@record
+class Operand:
+    """An array that a kernel is given, in chunks that suit it.
+
+    Attributes:
+        node: of which value it is.
+        ind: the names of its axes.
+        chunks: lengths of its chunks.
+        depth: elements of the chunks beside each that it has, too, by axis.
+        place: which of the tuples that it is given as, if it is.
+    """
+
+    node: Node
+    ind: tuple[str, ...]
+    chunks: tuple[tuple[int, ...], ...]
+    depth: Mapping[int, tuple[int, int]]
+    place: int | None
+
+    def array(self, there: Mapping[int, Any]) -> da.Array:
+        """It, of the arrays that are there.
+
+        Args:
+            there: by `id` of the value's node.
+        """
+        array = there[id(self.node)]
+        if isinstance(array, Slot):
+            array = array.array() if self.place is None else array.tuples
+        if self.place is not None:
+            return array
+        if not isinstance(array, da.Array):
+            array = da.from_array(np.array(array), chunks=self.chunks)
+        elif array.chunks != self.chunks:
+            array = array.rechunk(self.chunks)
+        if self.depth:
+            every = {axis: self.depth.get(axis, (0, 0)) for axis in range(len(self.chunks))}
+            array = da.overlap.overlap(array, every, "none", allow_rechunk=False)
+        return array
+
+
 class Region:
     """What one pass computes on each chunk."""
 
@@ -117,8 +156,8 @@ class Region:
         """What an axis of the results is called."""
         return f"i{axis}"
 
-    def operand(self, node: Node) -> tuple[Any, tuple[str, ...]]:
-        """An array that the kernel is given, in chunks that suit it, and the names of its axes."""
+    def operand(self, node: Node) -> Operand:
+        """An array that the kernel is given, in chunks that suit it."""
         labels, lengths = self._blocks.labels.of(node), self._blocks.lengths(node)
         array = self._blocks.there[id(node)]
         chunks: list[tuple[int, ...]] = []
@@ -139,19 +178,9 @@ class Region:
                 depth[axis] = self._around.get(label, (0, length - own))
         wanted = tuple(chunks)
         one_of_several = isinstance(array, Slot) and array.chunks == wanted and not depth
-        self.places.append(array.place if one_of_several else None)
-        if isinstance(array, Slot):
-            array = array.tuples if one_of_several else array.array()
-        if one_of_several:
-            return array, tuple(ind)
-        if not isinstance(array, da.Array):
-            array = da.from_array(np.array(array), chunks=wanted)
-        elif array.chunks != wanted:
-            array = array.rechunk(wanted)
-        if depth:
-            every = {axis: depth.get(axis, (0, 0)) for axis in range(len(lengths))}
-            array = da.overlap.overlap(array, every, "none", allow_rechunk=False)
-        return array, tuple(ind)
+        place = array.place if one_of_several else None
+        self.places.append(place)
+        return Operand(node, tuple(ind), wanted, depth, place)
 
     def graph(self, nodes: Sequence[Node]) -> Graph:
         """The graph of these values, with the arrays that are there as parameters.

@@ -16,6 +16,7 @@ import fuser  # noqa: E402
 from fuser import functional  # noqa: E402
 from fuser.base import trees  # noqa: E402
 from fuser.dask import arrays as ours  # noqa: E402
+from fuser.dask.blocks import Blocks  # noqa: E402
 from fuser.dask.kernels import ChunkGraph  # noqa: E402
 from tests.fuser.dask.programs import Source, launches  # noqa: E402
 
@@ -222,6 +223,29 @@ def test_calls_of_a_kind_share_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(X.astype("float32"), 3) > 0
     fused.clear()
     assert check(X, 3) > 0
+
+
+def test_calls_of_a_kind_share_what_was_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other data does; other chunks, numbers (-0.0 is not 0.0) and settings of Dask's do not."""
+    decided: list[Any] = []
+    monkeypatch.setattr(ours, "Blocks", lambda *of: decided.append(of) or Blocks(*of))
+    fused = fuser.fuse(lambda x, y, k: (np.arctan2(k, x.sum(1)), y + x - x.mean(0)))
+
+    def check(values: Any, chunks: Any, k: float) -> int:
+        before = len(decided)
+        for found, wanted in zip(
+            fused(da.from_array(values, chunks=chunks), WEIGHTS, k),
+            (np.arctan2(k, values.sum(1)), WEIGHTS + values - values.mean(0)), strict=True,
+        ):  # fmt: skip
+            np.testing.assert_allclose(found.compute(scheduler="sync"), wanted, atol=1e-12)
+        return len(decided) - before
+
+    assert check(X, CHUNKS[0], 0.0) == 1
+    assert check(MATRIX - 9, CHUNKS[0], 0.0) == 0
+    assert check(MATRIX - 9, CHUNKS[0], -0.0) == 1
+    assert check(X, CHUNKS[1], 0.0) == 1
+    with dask.config.set({"array.chunk-size": "1kiB"}):
+        assert check(X, CHUNKS[0], 0.0) == 1
 
 
 def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
