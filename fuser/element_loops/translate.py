@@ -585,10 +585,11 @@ class _Translator:
             value: Any = self._of_Tuple(node.value)
         else:
             value = self.expression(node.value)
-        if isinstance(value, Parts) or len(node.targets) > 1:
-            value = self._kept(value)
-        if isinstance(value, Lanes) and any(isinstance(t, ast.Name) for t in node.targets):
+        several = len(node.targets) > 1
+        if isinstance(value, Lanes) and (several or isinstance(node.targets[0], ast.Name)):
             value = slices.kept(self, (self.prefix, id(node)), value)
+        elif isinstance(value, Parts) or several:
+            value = self._kept(value)
         for target in node.targets:
             self._assign(target, value)
 

@@ -95,7 +95,18 @@ def _neighbours(x: Any, k: Any) -> Any:
     return found
 
 
-_ROWS = [_places, _windows, _means, _rounded, _numbered, _neighbours]
+def _both_ways(x: Any, k: Any) -> Any:
+    n = x.shape[1]
+    c = np.zeros((n, n), dtype=x.dtype)
+    for i in range(n):
+        c[i:, i] = c[i, i:] = x[k, i:] * x[k - 1, i] - x[0, : n - i]
+        c[0] = own = c[i, ::-1] * 0.5
+        own[0] += 1
+        c[n - 1] += own
+    return c
+
+
+_ROWS = [_places, _windows, _means, _rounded, _numbered, _neighbours, _both_ways]
 
 
 def _alike(wanted: Any, found: Any, near: float = 1e-14) -> None:
