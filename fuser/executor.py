@@ -137,7 +137,7 @@ def bound(
             backend = get_backend(backend_name)
             found = bind(spec, buffers, sizes, backend)
     except Unsupported as error:
-        if error.reason.code in LASTING:
+        if error.reason.code in LASTING and budget.is_final(spec.late):
             spec.refused = error.reason
         raise CannotRun(error.reason) from None
     except CompileError as error:

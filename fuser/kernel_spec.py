@@ -32,7 +32,7 @@ class KernelSpec:
         in_parts: the plan computes with real and imaginary parts in place of complex values.
         planned: the same graph, planned for what a backend can do and for what is written into
             arguments: see `fuser.compiler.planned`. None: its own plan serves.
-        refused: why no kernel is made of it in any layout.
+        refused: why no kernel is made of it in any layout; late: see `budget.is_final`.
     """
 
     key: int
@@ -47,6 +47,7 @@ class KernelSpec:
     in_parts: bool = False
     planned: dict[Any, KernelSpec | None] = field(default_factory=dict)
     refused: Reason | None = None
+    late: set[Any] = field(default_factory=set)
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.RLock] = field(default_factory=dict)

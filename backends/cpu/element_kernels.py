@@ -76,6 +76,7 @@ class ElementKernel:
         self.kernels: list[ElementText] = []
         self._loaded: dict[Way, tuple[Any, int]] = {}
         self._refused: dict[Way, Reason] = {}
+        self._late: set[Any] = set()
         self._callable: dict[tuple[Way, bool], NativeLoop] = {}
         self._types = [
             (np.dtype(kinds.dtype_of(n.kind)).type, n.kind in kinds.PYTHON) for n in code.numbers
@@ -135,7 +136,8 @@ class ElementKernel:
                     with internal_errors("loop", (MemoryError,)):
                         self._loaded[way] = self._compile(way)
                 except Unsupported as error:  # and would be in every call
-                    self._refused[way] = error.reason
+                    if budget.is_final(self._late, way):
+                        self._refused[way] = error.reason
                     raise
             found = self._callable[way, restores] = self._made(*self._loaded[way], restores)
         _share_out(found.kept[1])

@@ -4,7 +4,8 @@ A first call does work that NumPy does not do. Most functions need a few millise
 Python loop may need minutes, and then nothing that is compiled makes up for them. So each first
 call has a budget, in units that do not depend on the machine: operations and writes traced, steps
 of planning, kernels, instructions compiled. A clock of this thread's processor time stands beside
-them, for what the units do not foresee: it can stop a compilation, and selects nothing.
+them, for what the units do not foresee: it can stop a compilation, and selects nothing. A machine
+with other work takes longer, so what the clock has refused is tried once more by a later call.
 
 What goes beyond the budget raises `Unsupported`; the call runs in NumPy, and its reason names the
 line to change. Where no budget is open nothing is counted.
@@ -60,10 +61,12 @@ class Budget:
         writes: how often each made a write into a part of an array.
         look: steps until the clock is looked at.
         resting: how many `unclocked` it is in.
+        timed_out: the clock has refused something.
     """
 
     __slots__ = (
-        "_ends_s", "_told", "left", "lines", "look", "name", "notes", "resting", "writes",
+        "_ends_s", "_told", "left", "lines", "look", "name", "notes", "resting",
+        "timed_out", "writes",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -75,7 +78,7 @@ class Budget:
         self.notes: list[str] = []
         self.look, self.resting = _STRIDE, 0
         self._ends_s = thread_time() + SECONDS
-        self._told = False
+        self._told = self.timed_out = False
 
     def check(self, unit: str) -> None:
         """Look whether anything is left.
@@ -102,6 +105,7 @@ class Budget:
 
     def too_long(self) -> Unsupported:
         """The reason that no time is left."""
+        self.timed_out = True
         return self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
 
     def _tell(self) -> None:
@@ -244,6 +248,20 @@ def is_over() -> bool:
     """Whether the open budget's time is used up: what is refused now is not tried another way."""
     budget = _here.budget
     return budget is not None and budget.left_s(thread_time()) < 0
+
+
+def is_final(late: set[Any], kind: Any = None) -> bool:
+    """Whether what is refused now is not tried again by later calls.
+
+    Args:
+        late: what the clock has refused once; takes more.
+        kind: what is refused.
+    """
+    budget = _here.budget
+    if budget is None or not budget.timed_out or kind in late:
+        return True
+    late.add(kind)
+    return False
 
 
 def check_clock(needed_s: float = 0.0) -> None:

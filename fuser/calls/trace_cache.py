@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fuser import executor
-from fuser.base import forks, notices, trees
+from fuser.base import budget, forks, notices, trees
 from fuser.base.error_states import held_back, noted
 from fuser.base.errors import Reason, Unsupported
 from fuser.base.protocols import is_a
@@ -51,12 +51,15 @@ class Signature:
     refused_orders: set[tuple[bool, ...]] | None = None
     """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
+    late: set[Any] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=forks.lock)
 
     def refuse(
         self, reason: Reason, names: list[captures.NameGuard], order: tuple[bool, ...] | None = None
     ) -> None:
         """Trace no more such calls; `order`: of those alone with arrays in C order like these."""
+        if not budget.is_final(self.late):
+            return
         known = set() if self.refused is None else self.refused_orders
         self.refusals += 1
         self.refused, self.refused_names = reason, names if self.refusals <= VALUE_LIMIT else []

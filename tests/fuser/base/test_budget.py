@@ -277,6 +277,35 @@ def test_the_clock_stops_what_the_units_do_not_foresee(monkeypatch: pytest.Monke
     budget.spend("steps", 10**9)  # no budget is open
 
 
+@pytest.mark.parametrize("looks", [2, 9])
+def test_what_was_late_is_tried_once_more(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that other work has held up decides nothing for ever; a second time it does."""
+    left = [0]
+
+    def clock() -> float:
+        left[0] -= 1
+        return budget.SECONDS + 1.0 if left[0] < 0 else 0.0
+
+    def stepped(x: Any) -> Any:
+        for k in range(1, len(x)):
+            x[k] = x[k - 1] * 0.5 + x[k]
+        return np.sqrt(x * x + 2.0) - x
+
+    monkeypatch.setattr(budget, "thread_time", clock)
+    monkeypatch.setattr(budget, "_STRIDE", 1)
+    for times, refused in ((1, 1), (2, 4)):
+        fuser.clear_caches()
+        fused, fell = fuser.fuse(stepped, fallback="allow"), 0
+        for call in range(4):
+            left[0] = looks if call < times else 10**9
+            before = sum(fused.fallback_counts.values())
+            mine, its = ones(9), ones(9)
+            np.testing.assert_allclose(fused(mine), stepped(its), rtol=1e-14)
+            np.testing.assert_array_equal(mine, its)
+            fell += sum(fused.fallback_counts.values()) > before
+        assert fell == refused
+
+
 def test_an_internal_error_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody raised on purpose falls back; whoever works on the package sees it."""
     from fuser import compiler
