@@ -659,7 +659,7 @@ class _Whole:
         """Whether sums are not negative, once conditions hold before all loops, which are noted."""
         wanted: dict[Sum, Expression] = {}
         for goal in goals:
-            if self.terms.follows(goal, self._now):
+            if self.terms.follows(goal, self._now, True):
                 continue
             left = self.terms.left
             if left is None or len(self.conditions) + len(wanted) > _MOST_OF_ALL:
@@ -702,7 +702,7 @@ class _Whole:
         if not isinstance(one, Operation):
             return one
         if one.name == "select":
-            for holds, way in ((True, one.args[1]), (False, one.args[2])):
+            for holds, way in ((False, one.args[2]), (True, one.args[1])):  # most are `i < 0`
                 if self._holds(one.args[0], holds):
                     return self._expression(way)
         args = tuple(map(self._expression, one.args))
@@ -870,7 +870,7 @@ class _Whole:
     def _chosen(self, one: Operation) -> Sum:
         """One of two."""
         test, then, other = one.args
-        for holds, way in ((True, then), (False, other)):
+        for holds, way in ((False, other), (True, then)):  # most are `i < 0`
             if self._holds(test, holds):
                 return self._sum(way)
         if isinstance(test, Operation) and test.name == "less" and test.args[1] == _ZERO:

@@ -19,6 +19,8 @@ from fuser.element_loops.kinds import LEAST, MOST
 _TERMS, _FACTOR = 8, 2**40
 #: Goals of one proof, facts that one after another are used in it, and facts at one place, at most.
 _STEPS, _DEPTH, _FACTS = 64, 8, 160
+#: Steps of most proofs that may lead to newer terms.
+_WAYS_UP = 2
 
 
 class Sum(NamedTuple):
@@ -58,8 +60,8 @@ class Sum(NamedTuple):
 
 ZERO = Sum((), 0)
 Facts: TypeAlias = tuple[Sum, ...]
-#: Goals, whether they follow, and what the proof that failed has left.
-Proved: TypeAlias = dict[Sum, tuple[bool, Sum | None]]
+#: Goals, whether all was tried, whether they follow, and what the proof that failed has left.
+Proved: TypeAlias = dict[tuple[Sum, bool], tuple[bool, Sum | None]]
 
 
 class State:
@@ -120,7 +122,7 @@ class Terms:
         """Begin with none."""
         self.codes: dict[int, Expression] = {}
         self.left: Sum | None = None
-        self._largest = 0
+        self._largest = self._ways_up = 0
         self._limits: list[tuple[int, int]] = []
         self._proved: dict[Facts, Proved] = {}
 
@@ -132,15 +134,23 @@ class Terms:
             self.codes[number] = code
         return Sum(((number, 1),), 0)
 
-    def follows(self, goal: Sum, state: State) -> bool:
-        """Whether a sum is known not to be negative; of the same facts it is proved once."""
+    def follows(self, goal: Sum, state: State, at_length: bool = False) -> bool:
+        """Whether a sum is known not to be negative; of the same facts it is proved once.
+
+        Args:
+            goal: the sum.
+            state: the facts.
+            at_length: facts that lead to newer terms are tried at each step, and not at the first
+                ones alone: most of them lead nowhere, and few proofs need them.
+        """
         if state.proved is None:
             state.proved = self._proved.setdefault(state.facts, {})
-        if goal not in state.proved:
-            self.left = None
+        asked = goal, at_length
+        if asked not in state.proved:
+            self.left, self._ways_up = None, _DEPTH if at_length else _WAYS_UP
             found = self._follows(goal, state, 0, set())
-            state.proved[goal] = found, self.left
-        found, self.left = state.proved[goal]
+            state.proved[asked] = found, self.left
+        found, self.left = state.proved[asked]
         return found
 
     def _follows(self, goal: Sum, state: State, depth: int, seen: set[Sum]) -> bool:
@@ -159,7 +169,8 @@ class Terms:
         if known and (self.left is None or largest < self._largest):
             self.left, self._largest = goal, largest  # the one with the smallest factors
         for fact, own in state.about(term) if depth < _DEPTH else ():
-            if (own > 0) == (factor > 0):
+            newest = fact.factors[-1][0]
+            if (own > 0) == (factor > 0) and (depth < self._ways_up or newest <= term):
                 if self._follows(_without(goal, factor, fact, own), state, depth + 1, seen):
                     return True
         low, high = self._limits[term]

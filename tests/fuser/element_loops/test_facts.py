@@ -50,6 +50,18 @@ def test_a_failed_proof_leaves_what_has_small_factors() -> None:
     assert terms.left == two.more(-1)
 
 
+def test_newer_terms_come_in_at_first_or_where_that_is_asked() -> None:
+    """Of a long chain upwards short proofs see the beginning; others see it all."""
+    terms, state = Terms(), State({}, (), {})
+    chain = [terms.new() for _ in range(6)]
+    state.learn(one.plus(next_, -1) for one, next_ in itertools.pairwise(chain))
+    state.learn(chain[-1:])
+    assert terms.follows(chain[-1], state)
+    assert terms.follows(chain[3], state)
+    assert not terms.follows(chain[0], state)
+    assert terms.follows(chain[0], state, True)
+
+
 def test_proofs_hold_for_all_integers() -> None:
     """Of random facts about three small integers, what follows is so wherever they are."""
     known = 0
