@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +114,8 @@ def _copy(one: Any) -> Any:
     return one.copy() if isinstance(one, np.ndarray) else one
 
 
-def measured(checkout: Path, name: str, preset: str, numba: bool) -> dict[str, Any]:
-    """The row of a program, which is measured in this process."""
+def measured(checkout: Path, name: str, preset: str, numba: bool) -> Iterator[dict[str, Any]]:
+    """Yield the row of a program, measured in this process, each time with one more form."""
     sys.path.insert(0, str(checkout))
     np.seterr(all="ignore")
     program = Program(checkout, name, preset)
@@ -129,6 +129,7 @@ def measured(checkout: Path, name: str, preset: str, numba: bool) -> dict[str, A
     row["apart"] = max(first, program.apart(fused)[0])
     row["fused"] = program.times_numpy(fused)
     row["reasons"] = [str(each).splitlines()[0] for each in fused.fallback_counts]
+    yield row
     for form in NUMBA_FORMS if numba else ():
         try:
             call = program.form(form)
@@ -137,7 +138,7 @@ def measured(checkout: Path, name: str, preset: str, numba: bool) -> dict[str, A
                 row["numba"][form] = program.times_numpy(call)
         except Exception as error:  # noqa: BLE001  (a form that is missing, or that numba refuses)
             row["numba"][form] = f"{type(error).__name__}: {error}".splitlines()[0]
-    return row
+        yield row
 
 
 def mean(ratios: Sequence[float]) -> float:
@@ -182,7 +183,8 @@ def main() -> None:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measured(given.checkout, given.names[0], given.preset, given.numba)))
+        for part in measured(given.checkout, given.names[0], given.preset, given.numba):
+            print(json.dumps(part), flush=True)
         return
     found = sorted(path.stem for path in (given.checkout / "bench_info").glob("*.json"))
     if not found:
@@ -204,8 +206,10 @@ def main() -> None:
             )  # fmt: skip
             failed = (ran.stderr.strip().splitlines() or ["no output"])[-1]
             row = json.loads(ran.stdout.splitlines()[-1]) if ran.returncode == 0 else None
-        except subprocess.TimeoutExpired:
-            row, failed = None, f"it takes longer than {given.limit_s:g} s"
+        except subprocess.TimeoutExpired as late:  # what was measured until then counts
+            printed = (late.stdout or b"").splitlines()
+            row = json.loads(printed[-1]) if printed else None
+            failed = f"it takes longer than {given.limit_s:g} s"
         rows.append(row or {"program": name, "preset": given.preset, "failed": failed})
         with given.output.open("a", encoding="utf-8") as file:
             file.write(json.dumps(rows[-1]) + "\n")
