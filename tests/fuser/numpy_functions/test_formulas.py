@@ -139,6 +139,31 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
         ),
         (Y, V),
     ),
+    "nansum": (
+        lambda x: (np.nansum(x), np.nansum(x, 0), np.nansum(x, 1, keepdims=True)),
+        (HOLES,),
+    ),
+    "nansum dtype": (lambda x: np.nansum(x, axis=-1, dtype=np.float64), (HOLES,)),
+    "nanprod": (lambda x: (np.nanprod(x[:2], 1), np.nanprod(x[2], 0)), (HOLES,)),
+    "nanmax": (
+        lambda x: (np.nanmax(x), np.nanmax(x, 1), np.nanmin(x, 0), np.nanmin(x, 1, keepdims=True)),
+        (HOLES,),
+    ),
+    "nanmean": (
+        lambda x: (np.nanmean(x), np.nanmean(x, 0), np.nanmean(x, 1, keepdims=True)),
+        (HOLES[[0, 1, 2, 4]],),
+    ),
+    "nanmean where": (lambda x: np.nanmean(x, axis=1, where=x != 2), (HOLES[[0, 1, 2, 4]],)),
+    "nanvar": (
+        lambda x: (np.nanvar(x, 1), np.nanvar(x, 0, ddof=1), np.nanstd(x, 1, keepdims=True)),
+        (HOLES[[0, 1, 2, 4]].astype(np.float64),),
+    ),
+    "nanvar whole": (lambda x: (np.nanvar(x), np.nanstd(x)), (HOLES[[0, 1, 2, 4]].astype("f8"),)),
+    "nan of integers": (
+        lambda n: (np.nansum(n), np.nanmax(n), np.nanmean(n), np.nanstd(n), np.nanprod(n % 3)),
+        (NUMBERS,),
+    ),
+    "average": (lambda x: (np.average(x), np.average(x, 0), np.average(x, 1, keepdims=True)), (Y,)),
 }  # fmt: skip
 
 
@@ -152,7 +177,9 @@ def test_formulas_are_fused_and_right(name: str, mode: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", ["tile", "isclose", "gradient", "cross", "einsum in several axes"])
+@pytest.mark.parametrize("name", [
+    "tile", "isclose", "gradient", "cross", "einsum in several axes", "nansum", "nanmean",
+])  # fmt: skip
 def test_formulas_take_arrays_of_every_order(name: str) -> None:
     """Fortran order, strides and negative strides: the same values and the same memory order."""
     function, args = FUSED[name]
@@ -212,3 +239,10 @@ def test_formulas_are_size_free() -> None:
     for size in (3, 9, 40):
         work(np.ones((size, size + 1), np.float32))
     assert fuser.n_compiled_kernels() == before
+
+
+def test_averages_of_no_columns_divide_by_zero() -> None:
+    """In NumPy, and here at the first call and at later ones."""
+    fused = fuser.fuse(lambda x: np.average(x, axis=0))
+    for columns in (0, 3, 0, 1):
+        assert_same(fused, np.ones((4, columns)))
