@@ -160,9 +160,10 @@ def _refusal(function: Owner, structure: Any, leaves: Sequence[Any], found: str)
     """Why the library that knows the labels runs a call."""
     names = leaf_names(function.__wrapped__, structure)
     name, leaf = next(pair for pair in zip(names, leaves, strict=True) if is_labelled(pair[1]))
-    kind = f"{root(module_of(type(leaf)))} {type(leaf).__name__}"
+    library = root(module_of(type(leaf)))
+    kind = f"{'an' if library.startswith('x') else 'a'} {library} {type(leaf).__name__}"
     code = "unsupported-array" if _is_tensor(leaf) else "labelled-array"
-    return Unsupported(code, name, f"a {kind} {found}", "")
+    return Unsupported(code, name, f"{kind} {found}", "")
 
 
 def _is_tensor(leaf: Any) -> bool:
@@ -280,7 +281,7 @@ def _few(function: Owner, structure: Any, leaves: Sequence[Any], values: list[An
 def _title(leaf: Any) -> Any:
     """What names results: of a frame its columns, of which results have the same."""
     if hasattr(leaf, "columns"):
-        return "frame"
+        return "frame", bool(leaf.attrs)
     if _is_tensor(leaf):
         return "tensor"
     return repr(leaf.name), bool(leaf.attrs)

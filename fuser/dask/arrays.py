@@ -66,7 +66,11 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
         raise FusionError(reason)
     function.note_reason(reason)
     notices.record(reason, function.fallback, function._name)
-    return operation_by_operation(function, structure, leaves)
+    result = operation_by_operation(function, structure, leaves)
+    if (entry := _entry(function, structure, leaves)).suspected is not None:
+        entry.refuse(*entry.suspected)  # it cannot be traced, and runs
+        entry.suspected = None
+    return result
 
 
 def explained(function: Owner, structure: Any, leaves: list[Any]) -> tuple[list[str], list[Reason]]:
@@ -102,12 +106,9 @@ def by_chunks(
     name = function._name
     if are_expressions():
         raise Unsupported("lazy-array", name, EXPRESSIONS, "")
-    stand_ins: dict[int, Any] = {}
     for leaf in leaves:
-        if isinstance(leaf, da.Array):
-            stand_ins[id(leaf)] = _stand_in(leaf, name)
-    given = [stand_ins.get(id(leaf), leaf) for leaf in leaves]
-    trace = _traced(function, structure, given)
+        _check_array(leaf, name)
+    trace = _traced(function, structure, _given(leaves), _entry(function, structure, leaves))
     if trace.writes:
         raise Unsupported("lazy-write", name, "it writes into an argument", "")
     graph = trace.graph
@@ -159,29 +160,55 @@ def _kept(*_: Any) -> list[Blocks]:
     return []
 
 
-def _stand_in(array: da.Array, name: str) -> Any:
-    """An array of the same dtype and shape, all of whose elements are one."""
-    if any(map(np.isnan, array.shape)):
+def _check_array(leaf: Any, name: str) -> None:
+    """Refuse Dask arrays of which too little is known."""
+    if not isinstance(leaf, da.Array):
+        return
+    if any(map(np.isnan, leaf.shape)):
         raise Unsupported("lazy-array", name, "an array of unknown length (NaN)", "")
-    if type(array._meta) is not np.ndarray:
-        kind = type(array._meta).__name__
+    if type(leaf._meta) is not np.ndarray:
+        kind = type(leaf._meta).__name__
         raise Unsupported("lazy-array", name, f"chunks of type {kind}", "")
-    return as_strided(np.zeros(1, array.dtype), array.shape, (0,) * array.ndim)
 
 
-def _traced(function: Owner, structure: Any, leaves: list[Any]) -> Trace:
+def _given(leaves: Sequence[Any]) -> list[Any]:
+    """Arguments with arrays of the same dtypes and shapes, all of one element, for Dask's."""
+    found = {
+        id(leaf): as_strided(np.zeros(1, leaf.dtype), leaf.shape, (0,) * leaf.ndim)
+        for leaf in leaves if isinstance(leaf, da.Array)
+    }  # fmt: skip
+    return [found.get(id(leaf), leaf) for leaf in leaves]
+
+
+def _entry(function: Owner, structure: Any, leaves: Sequence[Any]) -> Signature:
+    """What is known of calls with Dask arrays of these dtypes and ranks."""
+    given = [np.empty((0,) * leaf.ndim, leaf.dtype) if isinstance(leaf, da.Array) else leaf
+             for leaf in leaves]  # fmt: skip
+    key = "lazily", signature(structure, given)
+    found: Signature = function._signatures.setdefault(key, Signature())
+    return found
+
+
+def _traced(function: Owner, structure: Any, leaves: list[Any], entry: Signature) -> Trace:
     """The trace of a function, for arguments whose values nobody may ask for: it may be known."""
-    entry = function._signatures.setdefault(("lazily", signature(structure, leaves)), Signature())
+    entry.check(leaves)
+    entry.suspected = None
     if (call := entry.match(leaves, ())) is not None:
         known: Trace = call.specialisation.trace
         return known
     plain, name = function.__wrapped__, function._name
     objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
-    with budget.limited(name), internal_errors(name, (ShapeError, OverflowError)), alone():
-        names, met = captures.look_around(plain, objects, frozenset())
-        around = Surroundings(names, met, frozenset())
-        with valueless(), noted(function.errstate):
-            trace, _ = trace_purely(plain, structure, leaves, name, around)
+    names: list[Any] = []
+    try:
+        with budget.limited(name), internal_errors(name, (ShapeError, OverflowError)), alone():
+            names, met = captures.look_around(plain, objects, frozenset())
+            around = Surroundings(names, met, frozenset())
+            with valueless(), noted(function.errstate):
+                trace, _ = trace_purely(plain, structure, leaves, name, around)
+    except Unsupported as error:
+        if error.reason.code not in ("scalar-range", "runtime-check"):  # these are of values
+            entry.suspected = error.reason, names
+        raise
     held = [*names, *around.further, *around.held, *around.read]
     made = specialise(trace, None, held, {})
     made.given_back = given_back(trace, leaves)

@@ -110,6 +110,10 @@ def test_names_and_attributes_are_kept() -> None:
     marked.attrs["unit"] = "m"
     for x, y in ((SERIES, SERIES), (SERIES, OTHER), (marked, marked), (OTHER, OTHER), (marked, 1)):
         same(fused(x, y), x * 2 + y)
+    for attributes in ({}, {"unit": "m"}):
+        frame = SERIES.to_frame()
+        frame.attrs.update(attributes)
+        same(fused(frame, 1), frame * 2 + 1)
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,28 @@ def test_calls_of_a_kind_share_what_was_decided(monkeypatch: pytest.MonkeyPatch)
         assert check(X, CHUNKS[0], 0.0) == 1
 
 
+def test_what_cannot_be_traced_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the plain function raises, too: then nothing is known of other calls."""
+    traced: list[str] = []
+    trace = ours.trace_purely
+    monkeypatch.setattr(ours, "trace_purely", lambda *of: (traced.append(of[3]), trace(*of))[1])
+    steps = 2
+
+    def function(x: Any) -> Any:
+        return np.exp(x.rechunk(-1)).reshape(-1, 5, 30) * steps
+
+    fused = fuser.fuse(function, fallback="allow")
+    x = da.from_array(X, chunks=(7, 11))
+    with pytest.raises(IndexError, match="integer-like"):
+        fused(x[:3, :29])
+    for _ in range(3):
+        assert (fused(x).compute(scheduler="sync") == np.exp(X).reshape(-1, 5, 30) * steps).all()
+        assert len(traced) == 2
+    steps = 3
+    assert (fused(x).compute(scheduler="sync") == np.exp(X).reshape(-1, 5, 30) * 3).all()
+    assert fused.fallback_counts[fused.fallbacks[0]] == 5
+
+
 def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
     """Dask runs the function, with kernels for what is elementwise, and the reason says why."""
     held, weights = {"them": da.from_array(X, chunks=(7, 11))}, da.from_array(X, chunks=(7, 11))
