@@ -328,22 +328,25 @@ def look_around(
 
 
 def look_past(
-    things: Iterable[Any], names: set[str], without: Iterable[tuple[int, str]] = ()
-) -> list[NameGuard]:
-    """What may be reached from things that a trace left as they are.
+    things: Iterable[Any], names: set[str], without: Iterable[tuple[int, str]] = (),
+    before: bool = False,
+) -> tuple[list[NameGuard], list[Any]]:  # fmt: skip
+    """What may be reached from things that a trace left as they are: names, and objects met.
 
     Args:
         things: objects, classes, functions.
         names: in the code that has them.
         without: see `look_around`.
+        before: also what an object may have had by its class before the code ran.
     """
     collector = _Collector()
     collector._guarded.update(without)
+    collector._before = before
     collector.names |= names
     for thing in things:
         collector.value(CellType(thing), type(thing).__name__, thing, thing)
     collector.settle()
-    return collector.guards
+    return collector.guards, [*collector.objects, *collector.functions]
 
 
 def held(guards: Iterable[NameGuard]) -> Iterator[Any]:
@@ -376,6 +379,8 @@ class _Collector:
         self._seen: set[int] = set()
         self.objects: list[Any] = []
         self.functions: list[FunctionType] = []
+        self._before = False
+        """Whether what an object has of its own may be new: its class gave it before."""
         self._known: dict[int, ModuleType] = {id(builtins): builtins}
         """Modules of packages that do not change, unless somebody puts in something else."""
         self._guarded: set[tuple[int, str]] = set()
@@ -653,7 +658,7 @@ class _Collector:
         }  # fmt: skip
         for name in sorted(names):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
-            if own is not None and name in own:
+            if own is not None and name in own and not self._before:
                 self._beside(kind, name, holder)
                 continue
             if holder is None and own is not None and type_has(thing, "__getattr__"):

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
@@ -123,20 +123,12 @@ class Surroundings:
 
     def _keep(self, value: Any, name: str, deep: bool = True) -> None:
         """Note what a container holds, and those in it."""
-        waiting = [value]
-        while waiting:
-            each = waiting.pop()
+        for each in _within(value, self._seen, deep):
             if type(each) is np.ndarray:
                 self._keep_array(each, name)
-            if id(each) in self._seen or not (type(each) in CONTAINERS or is_other(each)):
-                continue
-            self._seen.add(id(each))
-            parts = parts_of(each)
-            if not is_a(each, (tuple, MappingProxyType)):
+            elif not is_a(each, (tuple, MappingProxyType)):
+                parts = parts_of(each)
                 self._containers.append((each, type(parts)(parts), name))
-            if type(parts) not in (set, bytes):
-                held = parts.values() if type(parts) is dict else parts
-                waiting += held if deep else [part for part in held if type(part) is np.ndarray]
 
     def _keep_array(self, array: Any, name: str) -> None:
         """Note an array's form and values; values of large ones would take too long."""
@@ -154,46 +146,63 @@ class Surroundings:
         """Containers that the function may reach."""
         return [container for container, _, _ in self._containers]
 
-    def undo(self) -> str:
+    def undo(self, past: Past | None = None) -> str:
         """Put everything back; what was changed, or nothing. `drawn`: what was drawn from.
 
         `attributes` are those that were assigned, None where anything else was changed.
+
+        Args:
+            past: gives names and objects that the function has met as they are: it has changed
+                nothing else, and what changed besides, others did. Without, all of it counts.
         """
-        changed = ""
         self.attributes = []
-        for guard, before in self._names:
-            now = _value(guard.scope, guard.name)
-            same = type(now) is type(before) and type(now) in (int, str) and now == before
-            if now is not before and not same:
-                changed = changed or guard.name
-                self._note(guard.scope, [guard.name])
-                _restore(guard, before)
-        for container, before, name in self._containers:
-            now = parts_of(container)
-            if not same_parts(now, before):
-                keys = self._changed_keys(container, now, before)
-                if keys != []:
-                    changed = changed or _changed_part(now, before, name)
-                    self._note(container, keys)
-                put_back(container, before)
+        met = _Met(past)
+        changed = again = self._undo_what_is_held(met)
+        for _ in self._containers if past is not None else ():
+            if not again:
+                break
+            met = _Met(past)  # what is there again may lead to more
+            again = self._undo_what_is_held(met)
         for kind, held in self._kinds.values():
             for name in _changed_keys(_held_by(kind), held):
                 changed = changed or name
                 self.attributes = None
                 _restore(NameGuard({}, name, None, False, kind), held.get(name, ABSENT))
         for array, form, name in self._forms.values():
-            if form_of(array) != form:
+            if form_of(array) != form and met.has(id(array)):
                 changed = changed or name
                 self.attributes = None
                 _put_back_form(array, form)
         for array, values, name in self._arrays.values():
-            if array.shape == values.shape and array.tobytes() != values.tobytes():
+            differs = array.shape == values.shape and array.tobytes() != values.tobytes()
+            if differs and met.has(id(array)):
                 changed = changed or name
                 self.attributes = None
                 array[...] = values
         for state in self._states:
             if state.undo():
                 self.drawn = state.name
+        return changed
+
+    def _undo_what_is_held(self, met: _Met) -> str:
+        """Put names and what containers hold back, as far as they were met; what was changed."""
+        changed = ""
+        for guard, before in self._names:
+            now = _value(guard.scope, guard.name)
+            same = type(now) is type(before) and type(now) in (int, str) and now == before
+            place = _place(guard)
+            if now is not before and not same and met.has(place, place[0]):
+                changed = changed or guard.name
+                self._note(guard.scope, [guard.name])
+                _restore(guard, before)
+        for container, before, name in self._containers:
+            now = parts_of(container)
+            if not same_parts(now, before) and met.has(id(container)):
+                keys = self._changed_keys(container, now, before)
+                if keys != []:
+                    changed = changed or _changed_part(now, before, name)
+                    self._note(container, keys)
+                put_back(container, before)
         return changed
 
     def changed_in(self, copies: Copies) -> str:
@@ -224,6 +233,63 @@ class Surroundings:
         keys = _changed_keys(now, before)
         found = [key for key in keys if (id(container), key) not in self._allowed]
         return found or ([] if keys else None)
+
+
+#: Names and objects that a function has met as they are, as `look_past` gives them.
+Past = Callable[[], tuple[list[NameGuard], list[Any]]]
+
+
+class _Met:
+    """What a function has met as it is, in a trace that has ended: looked for where it is asked."""
+
+    def __init__(self, past: Past | None) -> None:
+        """Take what leads there; without, everything was met."""
+        self._past = past
+        self._known: set[Any] = set()
+
+    def has(self, *places: Any) -> bool:
+        """Whether one of some places was met: a container, an array, a namespace, or a name."""
+        if self._past is not None and not self._known:
+            try:
+                self._look(*self._past())
+            except Unsupported:  # what it met leads to more than can be looked at
+                self._past = None
+        return self._past is None or not self._known.isdisjoint(places)
+
+    def _look(self, guards: Iterable[NameGuard], objects: Iterable[Any]) -> None:
+        """Find what names and objects lead to."""
+        seen = {id(namespace_of(thing)) for thing in objects}
+        self._known = {0, *seen, *map(_place, guards)}
+        held = [_value(guard.scope, guard.name) for guard in guards]
+        for thing in objects:
+            space = namespace_of(thing)
+            arrays = space.values() if type(space) is dict else ()
+            held += [thing, *(each for each in arrays if type(each) is np.ndarray)]
+        for each in held:
+            self._known.update(map(id, _within(each, seen)))
+
+
+def _place(guard: NameGuard) -> tuple[int, str]:
+    """A name and what it is a name in, by identity: scopes of objects are made at each look."""
+    scope = guard.scope
+    return id(scope.thing if type(scope) in (Slots, Kinds) else scope), guard.name
+
+
+def _within(value: Any, seen: set[int], deep: bool = True) -> Iterator[Any]:
+    """Yield the containers and arrays in a value, itself among them; containers not seen so far."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is np.ndarray:
+            yield each
+        if id(each) in seen or not (type(each) in CONTAINERS or is_other(each)):
+            continue
+        seen.add(id(each))
+        yield each
+        parts = parts_of(each)
+        if type(parts) not in (set, bytes):
+            held = parts.values() if type(parts) is dict else parts
+            waiting += held if deep else [part for part in held if type(part) is np.ndarray]
 
 
 def form_of(array: Any) -> tuple[Any, ...]:

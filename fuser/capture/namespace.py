@@ -166,7 +166,7 @@ class Substitution:
 
     def ways_past(self) -> list[Any]:
         """What may lead to arrays that are no stand-ins: what the function met as it is."""
-        found = list(self.left)
+        found = [*self.left, *self.tracing.uncopied]
         if not self.copies.names.isdisjoint(LOOKING_CLOSELY):
             found += self.copies.shadowed
         for function in self.originals:
@@ -189,7 +189,7 @@ class Substitution:
             return
         if self.tracing.named:
             things = self.ways_past()
-            around = look_past(things, self.copies.names)
+            around, _ = look_past(things, self.copies.names)
         else:
             things = [thing for thing in things if type(thing) is not FunctionType]
         copies = {*self._by_name, *self.makers, *self.copies.copied}
@@ -316,6 +316,7 @@ class Substitution:
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
             from fuser.capture.effects import watched_partial  # few functions have any
 
+            self.left.append(value)
             return watched_partial(value)
         if (other := self._of_another_package(value, numpy)) is not value:
             return other
@@ -330,6 +331,7 @@ class Substitution:
             from fuser.capture import other_packages  # most programs have neither
 
             if (other := other_packages.seen(self.tracing, value)) is not value:
+                self.left.append(value)
                 self.copies.note_callable(value, other)
                 return other
         if ALIKE.isdisjoint(sys.modules):
@@ -385,14 +387,14 @@ class Substitution:
         return made
 
     def _leads(self, module: types.ModuleType, seen: set[int]) -> bool:
-        """Whether code that names it so reaches an array by a module, or by one that it holds."""
+        """Whether code that names it so reaches what is copied, by it or by one that it holds."""
         seen.add(id(module))
         for value in self.copies.named_in(module, self.copies.names):
             if type(value) is types.ModuleType:
                 known = id(value) in seen or root(value.__name__) in STABLE
                 if not known and self._leads(value, seen):
                     return True
-            elif has_elements(value) or self.copies.leads(value):
+            elif has_elements(value) or self.copies.is_copied(value):
                 return True
         return False
 

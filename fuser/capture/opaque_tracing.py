@@ -59,7 +59,7 @@ class Operands:
             array = self.tracing.capture(value)
             return self._add(array, array.node, False)
         if callable(value) and not isinstance(value, type):
-            return _function_text(value, self.text)
+            return _function_text(value, self.text, self.tracing)
         return None
 
     def _add(self, value: Any, node: Node, scalar: bool) -> str:
@@ -68,7 +68,9 @@ class Operands:
         return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
 
 
-def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | None:
+def _function_text(
+    value: Any, operand: Callable[[Any], str | None], tracing: Tracing
+) -> str | None:
     """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name.
 
     One that reaches traced values is `closure('module.name', a2)`, with them after its name.
@@ -85,6 +87,7 @@ def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | No
     known = None if plain is None else opaque_calls.name_of(plain)
     if known is None:
         return None
+    tracing.uncopied.append(plain)
     held = [operand(each) for each in traced]
     if None in held:
         return None

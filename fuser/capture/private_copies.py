@@ -1,12 +1,14 @@
-"""Private copies of containers and objects that lead to arrays, for one trace.
+"""Private copies of containers and objects that a function reaches, for one trace.
 
 In the copies there are stand-ins where the originals hold arrays, so a traced function meets no
-values. The originals stay as they are, and nobody else sees the copies.
+values. What it changes, it changes in the copies: the originals stay as they are for other threads,
+and nobody else sees the copies.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -34,6 +36,8 @@ from fuser.tracing.builtin_names import REMEMBERING
 LIMIT = 2000
 #: Containers of other classes that are copied, too.
 _KNOWN = (list, tuple, dict, set, frozenset, deque, MappingProxyType, OrderedDict, defaultdict)
+#: Those of them that do not change; what is in them may.
+_FIXED = (tuple, frozenset)
 
 #: Attributes of functions, and of `partial`, that their namespaces do not hold.
 _OF_CALLABLES = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__",
@@ -41,7 +45,7 @@ _OF_CALLABLES = ("__code__", "__defaults__", "__kwdefaults__", "__name__", "__qu
 
 
 class Copies:
-    """What one trace sees in place of what leads to arrays."""
+    """What one trace sees in place of what leads to arrays, or to what may be changed."""
 
     def __init__(self, replaced: Callable[[Any], Any], kept: Iterable[Any] = ()) -> None:
         """Copy nothing yet.
@@ -52,7 +56,11 @@ class Copies:
         """
         self._replaced = replaced
         self._kept = tuple(kept)
-        self._leads: dict[int, bool] = {id(thing): False for thing in self._kept}
+        kept = frozenset(map(id, self._kept))
+        self._arrays: dict[int, bool] = dict.fromkeys(kept, False)
+        """Whether values, by identity, lead to arrays."""
+        self._changing: dict[int, bool] = dict.fromkeys(kept, False)
+        """Whether they lead to what may be changed in place, or are that."""
         self._made: dict[int, Any] = {}
         self._originals: dict[int, Any] = {}
         self._alive: list[Any] = []
@@ -74,10 +82,12 @@ class Copies:
         self.holders.clear()
 
     def of(self, value: Any) -> Any:
-        """A value as the trace sees it: a copy where it leads to arrays."""
+        """A value as the trace sees it: a copy where it leads to arrays, or may be changed."""
+        if leads_nowhere(value):
+            return value
         if has_elements(value):
             return self._replaced(value)
-        return self._copy(value) if self.leads(value) else value
+        return self._copy(value) if self.is_copied(value) else value
 
     def original(self, value: Any) -> Any:
         """What a copy is a copy of; any other value itself."""
@@ -92,35 +102,49 @@ class Copies:
 
     def leads(self, value: Any) -> bool:
         """Whether arrays are reached from a value: it is a container, an object, a function …"""
-        if (known := self._leads.get(id(value))) is not None:
-            return known
+        if id(value) not in self._arrays:
+            self._look(value)
+        return self._arrays[id(value)]
+
+    def is_copied(self, value: Any) -> bool:
+        """Whether the trace sees a copy: arrays are reached, or what may be changed in place."""
+        return self.leads(value) or self._changing[id(value)]
+
+    def _look(self, value: Any) -> None:
+        """Find out what is reached from a value, and from all that is."""
         parents: dict[int, list[int]] = {}
         seen: dict[int, Any] = {id(value): value}
-        waiting, marked = [value], []
+        waiting, arrays, changing = [value], list[int](), list[int]()
         while waiting and len(seen) <= LIMIT:
             thing = waiting.pop()
+            if _changes(thing):
+                changing.append(id(thing))
             for part in self._parts(thing):
                 if leads_nowhere(part):
                     continue
                 if has_elements(part):
-                    marked.append(id(thing))
-                elif (known := self._leads.get(id(part))) is not None:
-                    marked += [id(thing)] if known else []
+                    arrays.append(id(thing))
+                elif (known := self._arrays.get(id(part))) is not None:
+                    arrays += [id(thing)] if known else []
+                    changing += [id(thing)] if self._changing[id(part)] else []
                 else:
                     parents.setdefault(id(part), []).append(id(thing))
                     if id(part) not in seen:
                         seen[id(part)] = part
                         waiting.append(part)
         if waiting:
-            seen, marked = {id(value): value}, []
+            seen, arrays, changing = {id(value): value}, [], []
         self._alive += seen.values()  # so that no id is given to another
-        self._leads |= dict.fromkeys(seen, False)
-        while marked:
-            place = marked.pop()
-            if not self._leads.get(place, True):
-                self._leads[place] = True
-                marked += parents.get(place, ())
-        return self._leads[id(value)]
+        noting = {key for key, thing in seen.items() if _keeps_notes(type(thing))}
+        for known_of, marked, but in (
+            (self._arrays, arrays, frozenset[int]()), (self._changing, changing, noting),
+        ):  # fmt: skip
+            known_of |= dict.fromkeys(seen, False)
+            while marked:
+                place = marked.pop()
+                if not known_of.get(place, True) and place not in but:
+                    known_of[place] = True
+                    marked += parents.get(place, ())
 
     def _parts(self, value: Any) -> Iterator[Any]:
         """What a value holds, as far as it can be replaced in a copy."""
@@ -195,7 +219,7 @@ class Copies:
             real = _space(value) or {}
             space.update({name: self.held(real, name, part) for name, part in real.items()})
             for name, part in _of_class(kind).items():
-                if name not in real and (has_elements(part) or self.leads(part)):
+                if name not in real and (has_elements(part) or self.is_copied(part)):
                     method = type(part) is FunctionType
                     space[name] = MethodType(self.of(part), made) if method else self.of(part)
                     self.shadowed.append(kind)
@@ -261,6 +285,21 @@ class Copies:
 
 #: By these, code sees whether an object has something itself or by its class.
 LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro __mro__".split())
+
+
+def _changes(value: Any) -> bool:
+    """Whether a value may be changed in place, and a copy of it be changed instead."""
+    kind = type(value)
+    if _among(kind, _FIXED) or is_a(value, tuple) or _keeps_notes(kind):
+        return False
+    return _among(kind, _KNOWN) or _is_copyable(value)
+
+
+@memo(1024)
+def _keeps_notes(kind: type) -> bool:
+    """Whether objects are the standard library's, which may note what they were asked (loggers)."""
+    known = (*_KNOWN, *WRAPPING, SimpleNamespace, FunctionType, MethodType, functools.partial)
+    return root(module_of(kind)) in sys.stdlib_module_names and not _among(kind, known)
 
 
 def leads_nowhere(value: Any) -> bool:

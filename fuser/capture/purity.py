@@ -21,7 +21,7 @@ from fuser.base.records import changed
 from fuser.base.trees import Path
 from fuser.base.unexpected import is_fault
 from fuser.capture.captures import NameGuard, arrays_of, look_past
-from fuser.capture.effects import Surroundings
+from fuser.capture.effects import Past, Surroundings
 from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.tracer import trace_call
@@ -173,7 +173,9 @@ class _Traces:
                 )
             except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
                 every.extend(met)
-                undone, begun = around.undo(), bool(met) and _has_begun(met[0].tracing)
+                undone = around.undo(_past(met[0]) if met else None)
+                undone = undone or (around.changed_in(met[0].copies) if met else "")
+                begun = bool(met) and _has_begun(met[0].tracing)
                 if met:
                     from fuser.capture.decisions import stopped as read_before
 
@@ -258,8 +260,20 @@ def _check_unchanged(around: Surroundings, met: Substitution, name: str) -> None
     Raises:
         Unsupported: it has changed something.
     """
-    if changed := around.undo() or around.changed_in(met.copies):
+    if changed := around.undo(_past(met)) or around.changed_in(met.copies):
         raise _changing(name, changed, around)
+
+
+def _past(met: Substitution) -> Past | None:
+    """What gives what a function has met as it is; None where it met no copies."""
+    if not met.tracing.named:
+        return None
+
+    def past() -> tuple[list[NameGuard], list[Any]]:
+        guards, objects = look_past(met.ways_past(), met.copies.names, before=True)
+        return guards, [*objects, *met.originals]  # whose attributes the copies share
+
+    return past
 
 
 def _given_back(
@@ -446,7 +460,7 @@ def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameG
     """
     if not reaches_arrays(around.guards):
         return []
-    names = look_past(met.ways_past(), met.copies.names, around.handed_in)
+    names, _ = look_past(met.ways_past(), met.copies.names, around.handed_in)
     return guards_of_contents(names, name)
 
 

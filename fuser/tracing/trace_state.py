@@ -167,6 +167,8 @@ class Tracing(Lengths):
     """Whether arrays that the function makes are stand-ins, too."""
     named: bool = True
     """Whether arrays that the function reaches by name are stand-ins, too."""
+    uncopied: list[Any] = field(default_factory=list)
+    """Functions that NumPy calls as they are: they reach what the trace has copies of."""
     original: Callable[[Any], Any] = _same
     """Gives what a copy is a copy of, and anything else itself."""
     in_order: dict[int, None] = field(default_factory=dict)

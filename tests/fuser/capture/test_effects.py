@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.capture.effects import Surroundings
 
 X = np.linspace(-1, 1, 5)
 SEEN: list[Any] = []
@@ -232,6 +233,69 @@ def test_threads_do_not_see_each_others_stand_ins() -> None:
     first.join()
     assert held
     assert all(type(each) is np.ndarray for each in held)
+
+
+class Shared:
+    """What threads work on beside traces."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.weights = {"w": np.ones(5)}
+        self.log: list[int] = []
+
+
+SHARED, LINES, BUFFER, COUNTED = Shared(), [1.5], np.ones(5), {"calls": 0}
+SEEN_IDS, STEPS = {1}, 0
+
+
+def _reading(x: Any) -> Any:
+    """Read all of that, and change nothing."""
+    own = SHARED.done + len(SHARED.log) + COUNTED["calls"] + len(SEEN_IDS) + STEPS
+    return x * LINES[0] + SHARED.weights["w"] + BUFFER + own
+
+
+def _reading_and_writing(x: Any) -> Any:
+    """Change one of them, too."""
+    LINES.append(2.5)
+    return _reading(x)
+
+
+@pytest.mark.parametrize("function", [_reading, _reading_and_writing])
+def test_what_other_threads_do_during_a_trace_stays(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the function reads: only what it met itself is put back, and that are copies."""
+    undo, times = Surroundings.undo, [0]
+
+    def meanwhile(self: Any, *args: Any) -> str:
+        global STEPS
+        if times[0] < 4:
+            times[0] += 1
+            STEPS += 1
+            SHARED.done += 1
+            SHARED.log.append(times[0])
+            SHARED.weights["w"] = SHARED.weights["w"] + 1
+            LINES[0] += 1
+            BUFFER[1] += 1
+            COUNTED["calls"] += 1
+            SEEN_IDS.add(1000 + COUNTED["calls"])
+        return undo(self, *args)
+
+    monkeypatch.setattr(Surroundings, "undo", meanwhile)
+    fused = fuser.fuse(function, fallback="allow")
+    lines, steps, first = len(LINES), STEPS, LINES[0]
+    for _ in range(3):
+        expected_before = len(LINES)
+        result = fused(X)
+        assert len(LINES) - expected_before == (function is _reading_and_writing)
+        np.testing.assert_array_equal(result, _reading(X))
+    assert times[0] > 0
+    assert STEPS - steps == times[0]
+    assert LINES[0] - first == times[0]
+    assert SHARED.log[-1] == times[0]
+    assert len(SHARED.log) == SHARED.done == COUNTED["calls"] == STEPS
+    assert SHARED.weights["w"][0] == BUFFER[1] == STEPS + 1
+    assert len(LINES) == lines + 3 * (function is _reading_and_writing)
 
 
 def test_a_trace_that_waits_for_a_thread_that_traces() -> None:

@@ -306,17 +306,23 @@ def copies() -> Copies:
     return Copies(lambda value: "stand-in" if isinstance(value, np.ndarray) else value)
 
 
-def test_only_what_leads_to_arrays_is_copied() -> None:
+def test_what_leads_to_arrays_or_may_be_changed_is_copied() -> None:
     """The rest stays what it is."""
-    plain, leading = Node(a=[1]), Node(w=np.ones(3), plain=None)
-    leading.plain = plain
-    made = copies().of([plain, leading])
-    assert made[0] is plain
-    assert made[1] is not leading
+    plain, fixed = Node(a=[1]), (1, ("two", frozenset([3])))
+    leading = Node(w=np.ones(3), plain=plain, fixed=fixed, kind=Node)
+    private = copies()
+    made = private.of([plain, leading])
+    assert made[0] is made[1].plain
+    assert made[0] is not plain
+    assert made[0].a == plain.a
+    assert made[0].a is not plain.a
     assert made[1].w == "stand-in"
-    assert made[1].plain is plain
+    assert made[1].fixed is fixed
+    assert made[1].kind is Node
     assert type(made[1]) is Node
     assert isinstance(leading.w, np.ndarray)
+    assert private.leads(leading)
+    assert not private.leads(plain)
 
 
 def test_copies_lead_to_each_other_as_originals_do() -> None:
