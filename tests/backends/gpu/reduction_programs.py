@@ -8,12 +8,7 @@ import numpy as np
 
 from fuser import functional
 from tests.backends.gpu.programs import Program, numbers
-
-
-def _softmax(x: Any) -> Any:
-    """Three passes over a row."""
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+from tests.softmax import softmax
 
 
 def _layer_norm(x: Any, gain: Any, bias: Any) -> Any:
@@ -71,24 +66,24 @@ REDUCTIONS: dict[str, Program] = {
     "total": (lambda x: (x * x).sum(), (_ROW,)),
     "column-sums": (lambda x: x.sum(axis=0), (_TABLE,)),
     "tall-columns": (lambda x: (x.sum(axis=0), x.argmax(axis=0)), (_TALL,)),
-    "softmax": (_softmax, (_TABLE,)),
-    "softmax-strided": (_softmax, (_TABLE[:, ::2],)),
-    "softmax-long": (_softmax, (numbers(3, 4001, dtype="float64"),)),
-    "softmax-one-row": (_softmax, (_ROW,)),
-    "softmax-half": (_softmax, (numbers(9, 130, dtype="float16"),)),
-    "softmax-held": (_softmax, (numbers(37, 64),)),
-    "softmax-held-block": (_softmax, (numbers(5, 2000),)),
-    "softmax-held-half": (_softmax, (numbers(9, 136, dtype="float16"),)),
-    "softmax-tail": (_softmax, (numbers(3, 4400, dtype="float64"),)),
-    "softmax-parts": (_softmax, (numbers(1, 20_000),)),
-    "softmax-parts-double": (_softmax, (numbers(2, 10_000, dtype="float64") * 40,)),
-    "softmax-parts-backwards": (_softmax, (numbers(1, 20_000, dtype="float64")[:, ::-1],)),
-    "softmax-parts-masked": (_softmax, (_masked(numbers(1, 20_000)),)),
+    "softmax": (softmax, (_TABLE,)),
+    "softmax-strided": (softmax, (_TABLE[:, ::2],)),
+    "softmax-long": (softmax, (numbers(3, 4001, dtype="float64"),)),
+    "softmax-one-row": (softmax, (_ROW,)),
+    "softmax-half": (softmax, (numbers(9, 130, dtype="float16"),)),
+    "softmax-held": (softmax, (numbers(37, 64),)),
+    "softmax-held-block": (softmax, (numbers(5, 2000),)),
+    "softmax-held-half": (softmax, (numbers(9, 136, dtype="float16"),)),
+    "softmax-tail": (softmax, (numbers(3, 4400, dtype="float64"),)),
+    "softmax-parts": (softmax, (numbers(1, 20_000),)),
+    "softmax-parts-double": (softmax, (numbers(2, 10_000, dtype="float64") * 40,)),
+    "softmax-parts-backwards": (softmax, (numbers(1, 20_000, dtype="float64")[:, ::-1],)),
+    "softmax-parts-masked": (softmax, (_masked(numbers(1, 20_000)),)),
     "log-sum-exp-parts": (functional.logsumexp, (numbers(20_000),)),
     "layer-norm-parts": (_layer_norm, (numbers(2, 20_000), numbers(20_000), numbers(20_000))),
     "variance-parts": (lambda x: (x.var(axis=1), x.mean(axis=1)), (numbers(1, 40_000) + 50,)),
     "layer-norm-tail": (_layer_norm, (numbers(2, 16_640), numbers(16_640), numbers(16_640))),
-    "softmax-columns": (lambda x: _softmax(x.T).T, (_TABLE,)),
+    "softmax-columns": (lambda x: softmax(x.T).T, (_TABLE,)),
     "layer-norm": (_layer_norm, (_TABLE, numbers(53, seed=1), numbers(53, seed=2))),
     "layer-norm-aligned": (_layer_norm, (numbers(5, 512), numbers(512), numbers(512, seed=2))),
     "column-norm": (_column_norm, (_TABLE,)),
@@ -110,13 +105,13 @@ REDUCTIONS: dict[str, Program] = {
     "weights-along-columns": (lambda x, w: (x * w[:, None]).sum(axis=0), (_TABLE, _TABLE[:, 0])),
     "places-in-rows": (lambda x: (x * np.arange(x.shape[1])).sum(axis=1), (_TABLE,)),
     "places-in-columns": (lambda x: (x * np.arange(x.shape[0])[:, None]).sum(axis=0), (_TABLE,)),
-    "causal": (lambda x: _softmax(np.where(np.tri(*x.shape), x, -1e9)), (numbers(40, 40),)),
-    "softmax-odd": (_softmax, (numbers(37, 67),)),
-    "softmax-odd-block": (_softmax, (numbers(5, 2003),)),
-    "softmax-odd-tail": (_softmax, (numbers(3, 4403, dtype="float64"),)),
-    "softmax-odd-parts": (_softmax, (numbers(1, 20_003)[:, 1:],)),
-    "softmax-odd-half": (_softmax, (numbers(9, 139, dtype="float16"),)),
-    "softmax-odd-length": (_softmax, (numbers(9, 132)[:, :130],)),
+    "causal": (lambda x: softmax(np.where(np.tri(*x.shape), x, -1e9)), (numbers(40, 40),)),
+    "softmax-odd": (softmax, (numbers(37, 67),)),
+    "softmax-odd-block": (softmax, (numbers(5, 2003),)),
+    "softmax-odd-tail": (softmax, (numbers(3, 4403, dtype="float64"),)),
+    "softmax-odd-parts": (softmax, (numbers(1, 20_003)[:, 1:],)),
+    "softmax-odd-half": (softmax, (numbers(9, 139, dtype="float16"),)),
+    "softmax-odd-length": (softmax, (numbers(9, 132)[:, :130],)),
     "layer-norm-odd": (_layer_norm, (numbers(7, 129), numbers(130)[1:], numbers(129))),
     "variance-odd-parts": (lambda x: (x.var(axis=1), x.mean(axis=1)), (numbers(1, 40_001) + 50,)),
     "place-odd": (lambda x: (x.argmax(1), x.sum(1)), (np.floor(numbers(5, 403) * 2),)),

@@ -24,6 +24,7 @@ from tests.backends.gpu.nvrtc import compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
 from tests.results import parts_of
+from tests.softmax import softmax
 
 
 class _Clustered(Tampered):
@@ -45,18 +46,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield device
 
 
-def _softmax(x: Any) -> Any:
-    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
-
-
 def _rows(rows: int, columns: int) -> Any:
     return np.random.default_rng(columns).normal(size=(rows, columns)).astype(np.float32)
 
 
 #: name -> (function, columns): what is stored for each element, and for each row
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
-    "odd rows": (_softmax, 20_483),
+    "odd rows": (softmax, 20_483),
     "both": (lambda x: (x - x.mean(axis=1, keepdims=True), x.argmax(axis=1)), 20_480),
 }
 
@@ -94,13 +90,13 @@ def test_what_is_left_out_is_found(device: Any, name: str) -> None:
     x = _rows(2, 20_480)
     found: Any = None
     with suppress(RuntimeError):
-        found = fuser.fuse(_softmax, fallback="error")(x)
-    wanted = _softmax(x.astype(np.float64))
+        found = fuser.fuse(softmax, fallback="error")(x)
+    wanted = softmax(x.astype(np.float64))
     assert found is None or not np.allclose(found, wanted, rtol=2e-5, atol=1e-6)
 
 
 def _plan(columns: int, rows: int = 4096, clusters: bool = True) -> Any:
-    (nest,) = nests_of(_softmax, np.ones((4, 32), np.float32))
+    (nest,) = nests_of(softmax, np.ones((4, 32), np.float32))
     resources = Resources(132, 227 << 10, clusters)
     steps = [[4 * columns, 4]] * 2
     return nest, reduction_plan.plan(

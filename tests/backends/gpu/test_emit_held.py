@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.stages import Stages
 from tests.backends.gpu.programs import numbers
 from tests.backends.gpu.units import nests_of
-
-
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
+from tests.softmax import softmax
 
 #: What the preprocessor leaves out of most kernels.
 _OFF = re.compile(r" *#if (?:AHEAD|CLUSTER > 1)\n.*?(?:#else\n(.*?))?#endif\n", re.DOTALL)
@@ -48,7 +42,7 @@ def test_columns_and_checked_nests_have_no_such_kernel() -> None:
 
 def test_held_vectors_are_read_once_and_take_no_seat() -> None:
     """One read of each operand before the first pass's sums; shared memory is the tail's."""
-    text = _held_text(_softmax, numbers(4, 64))
+    text = _held_text(softmax, numbers(4, 64))
     held = "".join(part for part in text.split("if constexpr (TAIL)")[:1])
     assert held.count("load(x0[u]") == 1
     assert "pool" not in held

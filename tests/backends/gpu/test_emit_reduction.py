@@ -16,6 +16,7 @@ from fuser.backends.gpu.geometry import Resources
 from fuser.base import config
 from tests.backends.gpu.host import HostDevice, HostGpuBackend
 from tests.backends.gpu.units import program_texts
+from tests.softmax import softmax
 
 register_backend("gpu-reductions", lambda: HostGpuBackend("gpu-reductions"))
 RANDOM = np.random.default_rng(7)
@@ -39,12 +40,6 @@ def strategies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(reduction_plan, "plan", recorded)
     yield found
     config.restore(before)
-
-
-def softmax(x: Any) -> Any:
-    """A normalisation of rows."""
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
 
 
 def test_every_strategy_is_met(

@@ -15,13 +15,9 @@ from tests.backends.gpu.host import HostGpuBackend
 from tests.backends.gpu.programs import numbers
 from tests.backends.gpu.units import nests_of
 from tests.settings import settings
+from tests.softmax import softmax
 
 register_backend("gpu-long-rows", lambda: HostGpuBackend("gpu-long-rows"))
-
-
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
 
 
 def _cut(function: Any, *arguments: Any) -> LongRows | None:
@@ -31,7 +27,7 @@ def _cut(function: Any, *arguments: Any) -> LongRows | None:
 
 def test_a_part_leaves_states_and_references() -> None:
     """A maximum, a sum with what it lost, and what the exponentials were relative to."""
-    cut = _cut(_softmax, numbers(4, 64))
+    cut = _cut(softmax, numbers(4, 64))
     assert cut is not None
     assert (cut.place_of(0), cut.place_of(1), cut.part_bytes) == (0, 16, 48)
     assert [cut.reference_at(number) for number in cut.merged.references] == [32]
@@ -65,7 +61,7 @@ def test_odd_values_in_one_part_mean_what_they_mean_in_a_row(place: int, value: 
     x = numbers(2, 20_000)
     x[1, place] = value
     with settings(backend="gpu-long-rows"), np.errstate(all="ignore"):
-        for function in (_softmax, lambda x: x.var(axis=1), lambda x: np.exp(x).std(axis=1)):
+        for function in (softmax, lambda x: x.var(axis=1), lambda x: np.exp(x).std(axis=1)):
             found, want = fuser.fuse(function, fallback="error")(x), function(x)
             np.testing.assert_allclose(found, want, rtol=1e-5)
 
@@ -76,4 +72,4 @@ def test_rows_of_nothing_are_not_a_number() -> None:
         pytest.skip(reason)
     x = np.full((1, 20_000), -np.inf, "float32")
     with settings(backend="gpu-long-rows"):
-        assert np.isnan(fuser.fuse(_softmax, fallback="error")(x)).all()
+        assert np.isnan(fuser.fuse(softmax, fallback="error")(x)).all()

@@ -22,6 +22,7 @@ from tests.backends.gpu.host import HostGpuBackend, Tampered, on_device
 from tests.backends.gpu.nvrtc import assembly_text, compile_with_nvrtc
 from tests.backends.gpu.units import nests_of
 from tests.requirements import require
+from tests.softmax import softmax
 
 register_backend("gpu-ahead", lambda: HostGpuBackend("gpu-ahead"))
 
@@ -32,11 +33,6 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(reduction_plan, "AHEAD", True)
     with on_device("gpu-ahead", Tampered()) as device:
         yield device
-
-
-def _softmax(x: Any) -> Any:
-    shifted = np.exp(x - x.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def _normal(x: Any, gain: Any) -> Any:
@@ -50,12 +46,12 @@ def _rows(*shape: int, dtype: str = "float32") -> Any:
 
 #: name -> (function, arguments, whether rows are copied ahead)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
-    "softmax": (_softmax, (_rows(11, 1500),), True),
+    "softmax": (softmax, (_rows(11, 1500),), True),
     "of two dtypes": (lambda x, y: (x * y).sum(axis=1),
                       (_rows(11, 2048), _rows(11, 2048, dtype="float64")), True),
     "layer norm": (_normal, (_rows(11, 2048), _rows(2048)), True),
-    "rows apart": (_softmax, (_rows(22, 2048)[::2],), True),
-    "odd rows": (_softmax, (_rows(11, 2047),), False),
+    "rows apart": (softmax, (_rows(22, 2048)[::2],), True),
+    "odd rows": (softmax, (_rows(11, 2047),), False),
 }  # fmt: skip
 
 
@@ -76,24 +72,24 @@ def test_addresses_between_words_are_read_as_before(device: Any) -> None:
     memory = np.zeros(11 * 2048 + 1, np.float32)
     x = memory[1:].reshape(11, 2048)
     x[:] = _rows(11, 2048)
-    wanted = _softmax(x.astype(np.float64))
-    fused = fuser.fuse(_softmax, fallback="error")
+    wanted = softmax(x.astype(np.float64))
+    fused = fuser.fuse(softmax, fallback="error")
     np.testing.assert_allclose(fused(x), wanted, rtol=2e-5, atol=1e-6)
     whole = _rows(11, 2048)
     assert fused(whole, out=whole) is whole
-    np.testing.assert_allclose(whole, _softmax(_rows(11, 2048).astype(float)), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(whole, softmax(_rows(11, 2048).astype(float)), rtol=2e-5, atol=1e-6)
     assert device.variant.ahead
 
 
 def test_a_copy_that_is_not_waited_for_is_found(device: Any) -> None:
     """The host makes copies when a thread waits for them, no sooner."""
     device.left_out = ("copies_wait();\n", "")
-    found = fuser.fuse(_softmax, fallback="error")(_rows(11, 2048))
-    assert not np.allclose(found, _softmax(_rows(11, 2048)), rtol=2e-5, atol=1e-6)
+    found = fuser.fuse(softmax, fallback="error")(_rows(11, 2048))
+    assert not np.allclose(found, softmax(_rows(11, 2048)), rtol=2e-5, atol=1e-6)
 
 
 def _plan(columns: int, rows: int = 4096) -> Any:
-    (nest,) = nests_of(_softmax, np.ones((4, 32), np.float32))
+    (nest,) = nests_of(softmax, np.ones((4, 32), np.float32))
     steps = [[4 * columns, 4]] * 2
     resources = Resources(132, 227 << 10)
     return nest, reduction_plan.plan(Stages(nest), (rows, columns), steps, resources, lambda *_: 2)
