@@ -26,6 +26,7 @@ from typing import Any
 
 from tests.judges.grammar import Program, generate
 from tests.judges.judging import World, judge
+from tests.quick_code import quick_code
 
 #: Seconds that one program may take with all its calls, and programs that one process judges.
 LIMIT_S = 60.0
@@ -47,9 +48,9 @@ class Finding:
 class Worker:
     """A process that judges one program after the other; it is replaced when it dies."""
 
-    def __init__(self, batch: int = BATCH) -> None:
+    def __init__(self, batch: int = BATCH, how: str = "--worker") -> None:
         """Start nothing yet; each process will judge `batch` programs."""
-        self.batch = batch
+        self.batch, self.how = batch, how
         self.process: subprocess.Popen[str] | None = None
         self.errors: Any = None
         self.answers: queue.Queue[str] = queue.Queue()
@@ -78,7 +79,7 @@ class Worker:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `stop`
         environment = {**os.environ, "FUSER_CACHE": "off", "PYTHONWARNINGS": "ignore"}
         self.process = process = subprocess.Popen(
-            [sys.executable, "-m", "tests.judges.programs", "--worker"], text=True,
+            [sys.executable, "-m", "tests.judges.programs", self.how], text=True,
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
         )  # fmt: skip
         answers: queue.Queue[str] = queue.Queue()
@@ -173,9 +174,14 @@ def main() -> int:
     parser.add_argument("--index", type=int, help="this one program alone")
     parser.add_argument("--decisions", action="store_true", help="values decide what they do")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--quick-worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         serve()
+        return 0
+    if options.quick_worker:
+        with quick_code():
+            serve()
         return 0
     from rich.progress import Progress, TextColumn
 

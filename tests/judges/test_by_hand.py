@@ -35,7 +35,7 @@ def said() -> Verdicts:
 
 def _judged(names: list[str]) -> Verdicts:
     """Verdicts on programs, some to a process."""
-    worker, found = Worker(BATCH), Verdicts()
+    worker, found = Worker(BATCH, "--quick-worker"), Verdicts()
     try:
         for name in names:
             told = worker.judge(PROGRAMS[name], name)
