@@ -295,7 +295,6 @@ def _changes(value: Any) -> bool:
     return _among(kind, _KNOWN) or _is_copyable(value)
 
 
-@memo(1024)
 def _keeps_notes(kind: type) -> bool:
     """Whether objects are the standard library's, which may note what they were asked (loggers)."""
     known = (*_KNOWN, *WRAPPING, SimpleNamespace, FunctionType, MethodType, functools.partial)
