@@ -179,10 +179,15 @@ class Frames:
         return None if values is None else (frame, values)
 
     def gives_way(self, frame: Frame, values: Sequence[Any]) -> bool:
-        """Whether NumPy takes less than a frame, by estimate; `values`: what it has just run on."""
+        """Whether NumPy takes less than a frame, by estimate, or has to run what a frame cannot.
+
+        Args:
+            frame: what was run.
+            values: what it has just run on.
+        """
         known = frame.fused.known_for(*trees.flatten((tuple(values), {})))
         calls = [specialisation.match(values) for specialisation in known]
-        if not any(call is not None and is_brief(call, FRAME_NS) for call in calls):
+        if known and not any(call is not None and is_brief(call, FRAME_NS) for call in calls):
             return False
         self._latest = None
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import sys
 import weakref
@@ -460,7 +461,7 @@ class FusedFunction(_Base[P, Result]):
         if len(self._long) >= READY_LIMIT and key not in self._long:
             self._long.clear()
         seen = self._long[key] = self._long.get(key, 0) + 1
-        comes_again = anew and not self._knows_enough
+        comes_again = not (self._knows_enough or all(map(_is_plain_leaf, leaves)))
         patience = SIGNATURE_LIMIT if comes_again else PATIENCE
         if seen < patience or not _NATIVE or self.fallback == "error" or timeline.listening():
             return
@@ -475,6 +476,8 @@ class FusedFunction(_Base[P, Result]):
                 reason = fell[-1] if fell else self._raising
                 if entry is not None and reason.code == "many-paths":
                     entry.part(reason, seen)
+                if entry is not None and entry.stop(leaves):
+                    self._forget_ways()
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
                 whole = entry is not None and entry.refused == reason and not entry.found
                 whole = whole or anew
@@ -482,7 +485,7 @@ class FusedFunction(_Base[P, Result]):
                 laid_out = [(a.flags.c_contiguous, a.flags.writeable) for a in arrays]
                 alike = whole and all(contiguous for contiguous, _ in laid_out)
                 exact = (*laid_out, None if alike else exact_key(tuple(leaves)))
-                if len(leaves) > MOST_COMPARED:
+                if anew or len(leaves) > MOST_COMPARED:
                     structure, leaves = trees.shallow(args, kwargs)
                 call = PlainCall(
                     self.__wrapped__, (key, exact), leaves, tuple(kwargs), structure,
@@ -518,7 +521,8 @@ class FusedFunction(_Base[P, Result]):
             Whether they do, or may.
         """
         given = bool(call.specialisation.trace.given_back)
-        looking_ns = call.specialisation.looking_ns
+        entry = self._signatures.get(signature(structure, leaves))
+        looking_ns = call.specialisation.looking_ns * (1 + (entry is not None and entry.in_vain))
         if looking_ns and out is None and self._may_give_way and is_brief(call, looking_ns):
             return False
         try:
@@ -741,7 +745,12 @@ class FusedFunction(_Base[P, Result]):
             entry.check(leaves)
             if not missed:
                 self._count_trace(key, leaves)
-            return self._specialised(entry, structure, leaves, paused)
+            try:
+                return self._specialised(entry, structure, leaves, paused)
+            except (CannotRun, Unsupported):
+                kind = _kind_of(leaves, "in vain")
+                self._long[kind] = self._long.get(kind, 0) + 1
+                raise
 
     def _specialised(
         self, entry: Signature, structure: Any, leaves: list[Any], paused: Any = None
@@ -781,8 +790,9 @@ class FusedFunction(_Base[P, Result]):
         """
         if self.fallback == "error":
             return
-        kind = _kind_of(leaves)
+        kind = (len(leaves), _kind_of(leaves))
         done = self._long[kind] = self._long.get(kind, 0) + 1
+        done = max(done, self._long.get(_kind_of(leaves, "in vain"), 0))
         if done <= TRACES or done & (done - 1) == 0:
             return
         again = [self._comes_again(leaf) for leaf in leaves if not _is_plain_leaf(leaf)]
@@ -949,9 +959,13 @@ class FusedFunction(_Base[P, Result]):
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
-        self._ready, self._latest, self._latest_out = {}, None, None
         self._long, self._plain, self._met = {}, {}, {}
         self._frames = None
+        self._forget_ways()
+
+    def _forget_ways(self) -> None:
+        """Look at the next call of each kind again."""
+        self._ready, self._latest, self._latest_out = {}, None, None
         if self._native is not None:
             self._native.detach()
 
@@ -1016,11 +1030,11 @@ def _is_itself(value: Any) -> bool:
 
 
 def _kind_of(leaves: Sequence[Any], *more: Any) -> Any:
-    """What calls have in common that differ in objects and lengths alone."""
+    """What calls have in common that differ in objects, and in lengths of arrays and lists."""
     kinds = [
         (leaf.dtype, leaf.ndim) if type(leaf) is np.ndarray else id(type(leaf)) for leaf in leaves
     ]  # classes may say how they hash
-    return ("anew", *more, len(leaves), *kinds)
+    return ("anew", *more, *(kind for kind, _ in itertools.groupby(kinds)))
 
 
 def _is_plain_leaf(leaf: Any) -> bool:

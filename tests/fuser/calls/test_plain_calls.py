@@ -10,7 +10,7 @@ import pytest
 import fuser
 from fuser.backend import FEWEST_PLAIN
 from fuser.backends.cpu.backend import CpuBackend
-from fuser.calls.fused_function import PATIENCE
+from fuser.calls.fused_function import PATIENCE, TRACES
 
 
 @pytest.fixture
@@ -89,3 +89,67 @@ def test_settings_and_clearing_end_it(looks: list[Any]) -> None:
     fused.clear()
     fused(x, state)
     assert not fused._plain
+
+
+@pytest.mark.parametrize(("length", "fused_again"), [(3, False), (30_000, True)])
+def test_few_operations_beside_errors_are_the_plain_functions(
+    length: int, fused_again: bool
+) -> None:
+    """A decision is no gain there; of long arrays what follows it is kernels all the same."""
+    fused = fuser.fuse(refuses, fallback="allow")
+    good, bad = np.ones(length), -np.ones(length)
+    for _ in range(12):
+        np.testing.assert_array_equal(fused(good), refuses(good))
+        with pytest.raises(ValueError, match="negative"):
+            fused(bad)
+    before = fuser.stats()["fallbacks"]
+    fused(good)
+    assert (fuser.stats()["fallbacks"] == before) is fused_again
+
+
+def refuses(x: Any) -> Any:
+    """Refuse negative numbers."""
+    if x[0] < 0:
+        raise ValueError("negative")
+    return np.sqrt(x)
+
+
+def test_calls_with_longer_lists_each_time_are_traced_a_few_times() -> None:
+    """A list's length is no kind of its own, where traces are in vain."""
+
+    def changes(x: Any, held: list[float]) -> Any:
+        held.append(float(x[0]))
+        return x + held[-1]
+
+    fused, held = fuser.fuse(changes, fallback="allow"), [0.0]
+    for k in range(60):
+        np.testing.assert_array_equal(fused(np.arange(3.0) + k, held), np.arange(3.0) + 2 * k)
+    assert held == [0.0, *map(float, range(60))]
+    assert len(fused._signatures) <= TRACES + 2
+
+
+class Product:
+    """A product of matrices, which grows."""
+
+    def __init__(self, value: Any) -> None:
+        """Begin with one."""
+        self.value = value
+
+    def __matmul__(self, other: Any) -> Product:
+        """Another product."""
+        return Product(self.value @ other)
+
+    def grow(self, by: Any) -> Any:
+        """Multiply it, and see it multiplied once more."""
+        self.value = self.value @ by
+        return (self @ by).value
+
+
+def test_attributes_that_cannot_be_handed_in_are_tried_a_few_times() -> None:
+    """Then the plain function runs at once."""
+    one, other = Product(np.eye(3)), Product(np.eye(3))
+    fused, by = fuser.fuse(Product.grow, fallback="allow"), np.arange(9.0).reshape(3, 3) / 9
+    for _ in range(12):
+        np.testing.assert_array_equal(fused(other, by), one.grow(by))
+        np.testing.assert_array_equal(one.value, other.value)
+    assert sum(fused.fallback_counts.values()) >= 12 - PATIENCE
