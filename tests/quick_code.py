@@ -23,7 +23,7 @@ def quick_code() -> Iterator[None]:
 
     full = loader.to_object
 
-    def quick(text: str, *asked: Any) -> bytes:
+    def quick(text: str, *asked: Any) -> Any:
         """Quickly, but what says how: it stays loaded, and other tests use it."""
         return full(text, *(asked or (not text.startswith(loader.OPTIMISED),)))
 

@@ -14,8 +14,13 @@ def test_kernels_are_made_quickly_where_that_is_wanted(
 ) -> None:
     """Under another name in the disk cache; what stays loaded says itself how it is made."""
     keys: list[bool] = []
+
+    def key_of(text: str, environment: bytes, quick: bool) -> str:
+        keys.append(quick)
+        return ""
+
     monkeypatch.setenv("QUICK_CODE", wanted)
-    monkeypatch.setattr(loader.disk_cache, "key_of", lambda _, __, quick: keys.append(quick) or "")
+    monkeypatch.setattr(loader.disk_cache, "key_of", key_of)
     monkeypatch.setattr(loader.disk_cache, "read", lambda *_: b"code")
     full = loader.to_object
     with quick_code():
