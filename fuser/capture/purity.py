@@ -198,7 +198,7 @@ class _Traces:
         try:
             with nullcontext() if evident else _watching(function, leaves):
                 first = trace()
-            objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
+            objects = [leaf for leaf in first.leaves if is_object(leaf, leaves)]
             alone = not first.graph.captured and not objects
             sure = alone and (evident or is_evident(function, leaves, True))
             # Without stand-ins for arrays that names lead to, one of these may be what is returned.
@@ -237,7 +237,7 @@ class _Traces:
             if _is_fresh_view(one) and not _copies(one.value, other.value, first.leaves):
                 found = "it returns a view of an array that no stand-in is for"
                 raise Unsupported("array-conversion", name, found)
-            if _is_object(one, leaves) and other.value is not one.value:
+            if is_object(one, leaves) and other.value is not one.value:
                 kind = type(one.value).__name__
                 raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
         return first, fresh
@@ -488,8 +488,13 @@ def _copies(view: Any, other: Any, leaves: Iterable[Any]) -> bool:
     return not any(np.may_share_memory(view, each) for each in (other, *beside))
 
 
-def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
-    """Whether an output may hold stand-ins for arrays: an object of which no more is known."""
+def is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
+    """Whether an output may hold stand-ins for arrays: an object of which no more is known.
+
+    Args:
+        leaf: the output.
+        arguments: which are none.
+    """
     if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
         return False
     value = leaf.value

@@ -187,10 +187,14 @@ def _interpreted(graph: Graph, *chunks: Any) -> Any:
 
 def traced_by(function: Callable[..., Any]) -> Callable[[Any, list[Any]], Trace]:
     """What traces a function of chunks that depends on these alone."""
+    from fuser.capture.purity import is_object
     from fuser.capture.tracer import trace_call
 
     def trace(structure: Any, leaves: list[Any]) -> Trace:
         found = trace_call(function, structure, leaves, named=False)
+        if objects := [leaf.value for leaf in found.leaves if is_object(leaf, leaves)]:
+            kind = type(objects[0]).__name__
+            raise Unsupported("array-conversion", "a chunk", f"it returns a {kind}, made anew", "")
         parts = tuple(
             changed(leaf, fresh=True) if type(leaf) is OutStatic else leaf for leaf in found.leaves
         )

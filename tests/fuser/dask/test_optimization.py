@@ -16,6 +16,7 @@ from dask.core import flatten  # noqa: E402
 
 import fuser  # noqa: E402
 from fuser.dask.clusters import taken  # noqa: E402
+from fuser.dask.kernels import Kernel, traced_by  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
 from tests.children import said  # noqa: E402
 from tests.fuser.dask.programs import (  # noqa: E402
@@ -262,6 +263,24 @@ def test_import_fuser_does_not_import_dask() -> None:
         "fuser.dask.optimize; print('dask' in sys.modules)"
     )
     assert said("-c", code).split() == ["False", "False", "True"]
+
+
+class Box:
+    """Holds an array."""
+
+    def __init__(self, array: Any) -> None:
+        """Hold it."""
+        self.array = array
+
+
+def test_objects_that_hold_arrays_hold_none_of_a_trace() -> None:
+    """As a chunk of a class that wraps NumPy's arrays does: NumPy computes it."""
+
+    def boxed(x: Any) -> tuple[Box]:
+        return (Box(x * 2),)
+
+    (found,) = Kernel("boxed", boxed, traced_by(boxed))(np.arange(3.0))
+    np.testing.assert_array_equal(np.stack([found.array]), [[0.0, 2.0, 4.0]])
 
 
 def test_arrays_of_expressions() -> None:
