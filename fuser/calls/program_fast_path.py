@@ -52,6 +52,7 @@ class _Path:
         there: its arrays are in a device's memory.
         alone: it asks nothing of values, so there are no others beside it.
         names: of its arguments' values, in order.
+        integers: those among them that its steps are written for the values of.
         counts: what each such call adds to the counters.
         plain: the plain function, where no kernels go on after the decisions.
         reason_counts: what each call of that adds to the counters.
@@ -76,6 +77,8 @@ class _Path:
             self.counts = {**self.counts, **self.reason_counts}
         self.sizes = {name: size for name, size in call.sizes.items() if name not in self.scalars}
         self.told = told_by_integers(program)
+        pinned = sorted(integers_of(program)) if not self.told else ()
+        self.integers = {name: call.numbers[name] for name in pinned}
         self.late = {**dict.fromkeys(late_lengths(program)), **self.told}
         self.steps = Steps(call, program, owner.stage_kind, in_place=self.alone)
         count = trace.guards_before if trace.decisions else len(trace.value_guards)
@@ -93,8 +96,8 @@ class _Path:
         for name, array in self.call.specialisation.captured.items():
             line.captured(name, array)
         line.arguments(self.names, self.scalars, self.told)
-        for name in sorted(integers_of(self.program)) if not self.told else ():
-            line.same(name, self.call.numbers[name])
+        for name, value in self.integers.items():
+            line.same(name, value)
         return line
 
     def check(self, line: StraightLine) -> None:
@@ -127,6 +130,7 @@ class _Branch:
         place: of the decision among its steps.
         line: what stands before it.
         captured: arrays that are no arguments, of that path.
+        integers: among the arguments, of that path.
         following: by outcome, the pieces that come after it.
     """
 
@@ -134,6 +138,7 @@ class _Branch:
         """Nothing follows yet."""
         self.program, self.place, self.line = path.program, place, line
         self.captured = path.call.specialisation.captured
+        self.integers = path.integers
         self.following: dict[Any, Piece] = {}
 
     def leads_to(self, path: _Path) -> bool:
@@ -142,6 +147,7 @@ class _Branch:
         before = self.program.steps[: self.place]
         return (
             len(steps) > self.place
+            and self.integers == path.integers
             and all(a is b for a, b in zip(before, steps, strict=False))
             and all(theirs[n] is self.captured[n] for n in theirs.keys() & self.captured.keys())
         )
@@ -343,7 +349,7 @@ def make_ready_program(
     path = _Path(call, program, owner, len(leaves))
     if path.alone:
         return ReadyProgram(path, {}, None)
-    if program.graph.guards_of_integers:  # steps are written for lengths that all calls share
+    if path.told:  # decisions follow one another for lengths that all calls share
         return None
     positional = not names and structure == (tuple(map(trees.Leaf, range(len(leaves)))), {})
     if call.specialisation.trace.stopped is not None and not positional:

@@ -280,7 +280,9 @@ def has_short_way(call: Call, program: Program) -> bool:
     if not all(map(is_self_contained, program.stages)):
         return False
     late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
-    return late <= call.numbers.keys()
+    between = [node for step in program.between for node in step.nodes]
+    told = {s for node in between for dim in node.shape for s in dims.symbols(dim)}
+    return late <= {*call.numbers, *told}
 
 
 def _early_lengths(program: Program) -> set[str]:

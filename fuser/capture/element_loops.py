@@ -31,6 +31,7 @@ from fuser.element_loops.kinds import COMPLEX, DTYPES, NotTypedError
 from fuser.element_loops.slices import SMALL
 from fuser.element_loops.translate import (
     FUNCTIONS,
+    ITEMS,
     LEFT,
     MADE,
     OWN,
@@ -44,7 +45,8 @@ from fuser.ir.graph import Node
 from fuser.tracing import makers
 from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
-from fuser.tracing.indices import symbolic_length
+from fuser.tracing.indices import length_of, symbolic_length
+from fuser.tracing.late_lists import LateList
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.reshapes import check_writable
 from fuser.tracing.trace_state import LATER, Storage
@@ -59,6 +61,10 @@ _OF_NUMPY = frozenset(
     "empty_like zeros_like ones_like full_like".split()
 )
 _UNBOUND = object()
+#: Items that a list may have before a loop.
+_FEW = 8
+#: Items of a list: room besides those that loops tell, where none does, and at most by products.
+_SLACK, _MANY, _MOST_ITEMS = 16, 1 << 14, 1 << 22
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -158,6 +164,10 @@ class ElementLoop:
             }
             rooms = {each.name: each.value for each in arrays if each.name.startswith(LEFT)}
             self._bound |= {
+                name: LateList(rooms[f"{ITEMS}{own}"], left[f"{own} count"])
+                for name, own in zip(wanted, renamed, strict=True) if f"{own} count" in left
+            }  # fmt: skip
+            self._bound |= {
                 name: rooms[f"{LEFT}{own}"] for name, own in zip(wanted, renamed, strict=True)
                 if f"{LEFT}{own}" in rooms
             }  # fmt: skip
@@ -179,6 +189,9 @@ class ElementLoop:
             for name, kind, within in wanted.rooms:
                 lengths = tuple(arrays[array].value.dims[axis] for array, axis in within)
                 dtype = np.dtype(kind.partition("[")[0])
+                if not lengths:  # of a list
+                    most = written.most_items(name.removeprefix(ITEMS))
+                    lengths = (most if type(most) is int else length_of(most),)
                 room = makers.unset(written.tracing, lengths, dtype)
                 written.operands.append(_Operand(name, kind, room))
             written.operands.sort(key=lambda each: not each.kind.endswith("]"))
@@ -279,7 +292,7 @@ class _Source:
         Raises:
             NotTypedError: a name stands for what no element loop knows.
         """
-        self.tracing = tracing
+        self.tracing, self.source, self.env = tracing, source, env
         self.operands: list[_Operand] = []
         self.lengths: dict[str, HostScalar] = {}  # numbers that may be those of axes
         self.first: list[str] = []
@@ -331,6 +344,9 @@ class _Source:
                 self.operands.append(_Operand(known, _kind_of_array(name, value), value))
         elif type(value) is np.ndarray:
             self._given(name, self.tracing.operand(value), assigned, scope)
+        elif type(value) is list and name in self.source.lists and len(value) <= _FEW:
+            parts = [self._part(f"{name}_{k}", part, scope) for k, part in enumerate(value)]
+            self.first.append(f"{known} = [{', '.join(parts)}]")
         elif type(value) is tuple:
             parts = [self._part(f"{name}_{k}", part, scope) for k, part in enumerate(value)]
             self.first.append(f"{known} = ({''.join(f'{part}, ' for part in parts)})")
@@ -344,13 +360,102 @@ class _Source:
             scope.values[name] = value
         # Else it is assigned before it is read, or the source is refused.
 
+    def most_items(self, known: str) -> Any:
+        """How many items a list is to hold at most, by the loops around what appends to it.
+
+        Where it gets longer than that, the kernel's run ends, and the plain function runs the call.
+        """
+        total: Any = _SLACK
+        for loops in _loops_around(self.source.body, self._original(known)):
+            counts = [_trips(loop, self.env) for loop in loops]
+            product: Any = 1
+            for count in (_SLACK if each is None else each for each in counts):
+                if _hint(product) * _hint(count) <= _MOST_ITEMS:
+                    product = product * count
+            total = total + (product if any(each is not None for each in counts) else _MANY)
+        return total
+
+    def _original(self, known: str) -> str:
+        """The function's name of a variable."""
+        return next((name for name, own in self._names.items() if own == known), known)
+
     def _part(self, name: str, value: Any, scope: _Scope) -> str:
-        """An item of a tuple."""
+        """An item of a tuple or a list."""
         text = _constant(value)
         if text is None:
             self._given(name, value, True, scope)
             text = self.renamed(name)
         return text
+
+
+def _loops_around(body: Sequence[ast.stmt], name: str) -> list[list[ast.stmt]]:
+    """For each `append` to a list in statements, the loops around it, the outermost first."""
+    found: list[list[ast.stmt]] = []
+    for node in body:
+        inside = [
+            *getattr(node, "body", ()), *getattr(node, "orelse", ())
+        ]  # fmt: skip
+        if name not in element_staging.appended([node]):
+            continue
+        if not inside:
+            found.append([])
+            continue
+        around = [node] if element_staging.has_loop(node) else []
+        found += [[*around, *each] for each in _loops_around(inside, name)]
+    return found
+
+
+def _trips(loop: ast.stmt, env: Mapping[str, Any]) -> Any:
+    """How often a loop runs at most: a number, or one of the trace; None where it does not say."""
+    if not isinstance(loop, ast.For):
+        return None
+    over = loop.iter
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name):
+        args = over.args
+        if over.func.id == "range":
+            falls = len(args) == 3 and isinstance(args[2], ast.UnaryOp)
+            count = _number_in(args[0] if falls or len(args) == 1 else args[1], env)
+            return None if count is None else count + 1
+        over = args[0] if args else over
+    return _number_in(ast.Call(ast.Name("len", ast.Load()), [over], []), env)
+
+
+def _number_in(node: ast.expr, env: Mapping[str, Any]) -> Any:
+    """An integer that an expression of numbers and lengths gives at the most; None for others."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int and node.value >= 0 else None
+    if isinstance(node, ast.Name):
+        value = env.get(node.id)
+        is_int = type(value) is int or (type(value) is HostScalar and value.kind is int)
+        return value if is_int else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        left, right = _number_in(node.left, env), _number_in(node.right, env)
+        if left is None or right is None:
+            return None
+        return left + right if isinstance(node.op, ast.Add) else left * right
+    if isinstance(node, ast.BinOp):
+        return _number_in(node.left, env) if isinstance(node.op, ast.Sub) else None
+    axis: Any = 0
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        axis, node = node.slice.value, node.value
+        if not isinstance(node, ast.Attribute) or node.attr != "shape":
+            return None
+        node = node.value
+    elif isinstance(node, ast.Attribute) and node.attr == "size":
+        node = node.value
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and len(node.args) == 1:
+        node = node.args[0]
+    else:
+        return None
+    found: Any = env.get(node.id) if isinstance(node, ast.Name) else None
+    if issubclass(type(found), TracedArray) and type(axis) is int and axis < found.ndim:
+        return found.shape[axis]
+    return None
+
+
+def _hint(number: Any) -> int:
+    """An integer, in the traced call."""
+    return int(number.hint if type(number) is HostScalar else number)
 
 
 def _kind(value: Any) -> Any:
@@ -359,6 +464,8 @@ def _kind(value: Any) -> Any:
         return value.dtype, value.ndim, value.generic
     if type(value) in (HostScalar, LateNumber):
         return type(value), value.kind
+    if type(value) is list:
+        return list, *map(_kind, value)
     return type(value) if issubclass(type(value), (int, float, np.generic)) else id(value)
 
 
@@ -477,7 +584,8 @@ class _Scope(ast.NodeTransformer):
             text = _function(value)
         if text is None and type(value) is FunctionType:
             text = self._defined(value)
-        if text is None and (issubclass(type(value), TracedArray) or type(value) is np.ndarray):
+        is_array = issubclass(type(value), TracedArray) or type(value) is np.ndarray
+        if text is None and (is_array or _kind_of_number(value) is not None):
             known = f"{name.replace('.', '_')}_"
             if known not in self.source._names:
                 self.source._given(known, value, False, self)

@@ -25,6 +25,11 @@ _ADMITTED = (
     ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.keyword,
     ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
+#: What has names of its own, within a function.
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
 #: Functions of numbers that may stand before a loop.
 _OF_NUMBERS = frozenset("sqrt exp log sin cos tan abs float int min max len".split())
 #: Names of the results of a group that returns.
@@ -44,6 +49,8 @@ class ElementSource:
         alone: whether nothing else looks at its loops.
         elements: whether it may name an element of an array.
         own: names of arrays that the function makes before it and gives no other name.
+        lists: names of lists that it appends to, of which the function makes no other use than
+            their length and arrays of them.
         where: `file:line`.
     """
 
@@ -55,6 +62,7 @@ class ElementSource:
     alone: bool
     elements: bool
     own: frozenset[str]
+    lists: frozenset[str]
     where: str
 
 
@@ -110,6 +118,10 @@ def grouped(body: Sequence[ast.stmt], last: bool) -> list[list[ast.stmt]]:
             found += [[each] for each in body[place : first + 1]]
             end = first + 1
         else:
+            lists = appended(body[place:end])
+            if lists:  # what makes an array of one comes after the group
+                used = (k for k in range(first + 1, end) if _other_uses(body[k : k + 1], lists))
+                end = next(used, end)
             while end > first + 1 and not _counts(body[end - 1]):
                 end -= 1
             found.append(list(body[place:end]))
@@ -168,7 +180,8 @@ def is_group(body: Sequence[ast.stmt]) -> bool:
 def may_hold_group(body: Sequence[ast.stmt]) -> bool:
     """Whether any group may be among statements, or in them."""
     parts = tree_nodes(*body)
-    return names_elements(body) or any(isinstance(part, ast.While) for part in parts)
+    loops = any(isinstance(part, ast.While) for part in parts) or appended(body)
+    return bool(loops) or names_elements(body)
 
 
 def source_of(
@@ -179,6 +192,10 @@ def source_of(
         part.id for part in tree_nodes(*body)
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
     }  # fmt: skip
+    lists = appended(body)
+    if lists:
+        lists -= {name for name in lists if not _is_simple_list(name, function)}
+        stored |= lists
     ends = any(map(returns, body))
     wanted = () if ends else tuple(sorted(stored & live))
     after = frozenset() if ends else live
@@ -188,7 +205,71 @@ def source_of(
     elements = names_elements(body)
     own = own_names(function, body) if body[0] in function.body else frozenset()
     stored_names = frozenset(stored)
-    return ElementSource(found, stored_names, needed, wanted, ends, alone, elements, own, where)
+    return ElementSource(
+        found, stored_names, needed, wanted, ends, alone, elements, own, lists, where
+    )
+
+
+def appended(body: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names whose `append` statements call."""
+    return frozenset(
+        part.func.value.id for part in tree_nodes(*body)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        and part.func.attr == "append" and isinstance(part.func.value, ast.Name)
+    )  # fmt: skip
+
+
+def _other_uses(body: Sequence[ast.AST], lists: frozenset[str]) -> list[ast.Name]:
+    """Where lists are read otherwise than an element loop reads them: by items and lengths."""
+    known: set[int] = set()
+    for part in tree_nodes(*body):
+        asked: list[ast.expr] = []
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            asked = [part.func.value] if part.func.attr in ("append", "pop") else []
+        elif isinstance(part, ast.Subscript) and not isinstance(part.slice, ast.Slice):
+            asked = [part.value]
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            asked = part.args if part.func.id == "len" else []
+        elif isinstance(part, (ast.While, ast.If)):
+            asked = [part.test]
+        elif isinstance(part, ast.BoolOp):
+            asked = part.values
+        elif isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
+            asked = [part.operand]
+        known.update(map(id, asked))
+    return [part for part in tree_nodes(*body)
+            if isinstance(part, ast.Name) and part.id in lists and isinstance(part.ctx, ast.Load)
+            and id(part) not in known]  # fmt: skip
+
+
+def _is_simple_list(name: str, function: ast.FunctionDef) -> bool:
+    """Whether a name stands for lists that are written down, and has uses that are known.
+
+    Those are the ones of an element loop, and calls of NumPy's functions that take it.
+    """
+    known: set[int] = set()
+    for part in tree_nodes(function):
+        if isinstance(part, _SCOPES) and part is not function:
+            if any(isinstance(each, ast.Name) and each.id == name for each in tree_nodes(part)):
+                return False
+        pairs: Sequence[tuple[ast.expr, ast.expr | None]] = _pairs(part)
+        if isinstance(part, ast.AnnAssign):
+            pairs = [(part.target, part.value)]
+        known.update(id(target) for target, value in pairs if isinstance(value, ast.List))
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            if isinstance(part.func.value, ast.Name) and part.func.value.id in ("np", "numpy"):
+                known.update(id(_forwards(each)) for each in part.args)
+    stored = [part for part in tree_nodes(function) if isinstance(part, ast.Name)
+              and part.id == name and not isinstance(part.ctx, ast.Load)]
+    used = _other_uses([function], frozenset((name,)))
+    return all(id(each) in known for each in (*stored, *used))
+
+
+def _forwards(node: ast.expr) -> ast.expr:
+    """A list that an expression sees backwards; any other expression itself."""
+    if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "::-1":
+        return node.value
+    return node
 
 
 def own_names(function: ast.FunctionDef, group: Sequence[ast.stmt]) -> frozenset[str]:

@@ -46,7 +46,15 @@ from fuser.element_loops.code import (
     may_end_in,
 )
 from fuser.element_loops.complex_numbers import Complex, Number
-from fuser.element_loops.kinds import COMPLEX, DTYPES, GIVEN, PYTHON, NotTypedError, Type
+from fuser.element_loops.kinds import (
+    COMPLEX,
+    DTYPES,
+    GIVEN,
+    PYTHON,
+    NotTypedError,
+    Type,
+    representation,
+)
 from fuser.element_loops.operators import FALSE, TRUE, Value
 from fuser.element_loops.slices import Index, Lanes, Slice, Span
 from fuser.element_loops.transposing import transposed
@@ -65,6 +73,8 @@ MADE = frozenset("empty zeros ones full empty_like zeros_like ones_like full_lik
 #: What names of operands begin with that take arrays which names stand for at the end; and those of
 #: names whose arrays have no other name.
 LEFT, OWN = "left ", "own "
+#: And those of operands that take the items of lists.
+ITEMS = f"{LEFT}items "
 #: Calls of functions within each other, at most; and looks at one loop.
 _DEPTH, _LOOKS = 8, 12
 #: Numbers that are written down, over which a loop may go.
@@ -132,7 +142,15 @@ class Parts:
     items: tuple[Any, ...]
 
 
-Binding: TypeAlias = Bound | BoundPair | BoundTuple | Slice
+@record
+class BoundList:
+    """What a variable holds: a list of numbers; how many there are is a variable of its own."""
+
+    name: str
+    kinds: frozenset[str]
+
+
+Binding: TypeAlias = Bound | BoundPair | BoundTuple | BoundList | Slice
 Environment = dict[str, Binding]
 Statements = list[Any]
 
@@ -201,6 +219,8 @@ class _Translator:
         self._left: dict[str, int] = {}
         self._own: frozenset[str] = frozenset()
         self._leaving: list[int] = []
+        self._listed: dict[str, frozenset[str]] = {}  # kinds of the items of lists
+        self._asked: set[str] = set()  # those whose items are read
         self._wants: list[tuple[str, str, tuple[tuple[int, int], ...]]] = []
         for name, kind in bindings:
             if kind.endswith("]"):
@@ -241,6 +261,12 @@ class _Translator:
         else:
             self.block(body)
         results = list(self._results(wanted, returned)) + self._leaves
+        self._wants += [
+            (name, f"{_dtype_of_items(found)}[1]", ()) for name, found in self._listed.items()
+            if self._left[name] >= self._operands_count
+        ]  # fmt: skip
+        if any(len(self._listed.get(name, ())) > 1 for name in self._asked):
+            raise NotTypedError("an item of a list of several kinds")
         if self._wants:
             raise RoomWantedError(self._wants)
         if self.of_arrays and not self.of_index:
@@ -300,6 +326,12 @@ class _Translator:
                 yield self._result(name, self.read(name))
             elif isinstance(found, BoundTuple):
                 tuples[name] = self._leaf(self.read(name))
+            elif isinstance(found, BoundList):
+                count = self.read(f"{name} count")
+                if len({kinds.dtype_of(kind) for kind in found.kinds}) > 1:
+                    none = operators.compare("equal", count, operators.constant(0)).code
+                    self.check(operators.either(none, self.read(f"{name} widest").code))
+                yield self._result(f"{name} count", count)
             elif found is None and name in self._set:
                 raise NotTypedError(f"{name} stands for an array or a tuple on some ways alone")
             elif found is not None and not self._is_itself(name, found):
@@ -579,6 +611,11 @@ class _Translator:
 
     def _do_Assign(self, node: ast.Assign) -> None:  # noqa: N802
         """`x = …`, `a[i] = …`, `x, y = …`."""
+        if self._makes_lists(node):
+            return
+        named = any(isinstance(target, ast.Name) for target in node.targets)
+        if named and isinstance(node.value, ast.Attribute) and node.value.attr == "T":
+            raise NotTypedError(f"line {node.lineno}: a name of a transposed array")
         if isinstance(node.value, ast.List) and not any(
             isinstance(target, ast.Name) for target in node.targets
         ):
@@ -665,6 +702,109 @@ class _Translator:
                 self._store(place, self.scalar(value))
         else:
             raise NotTypedError(f"line {target.lineno}: an assignment to an attribute")
+
+    def _makes_lists(self, node: ast.Assign) -> bool:
+        """`out = []`, `one, other = [], []`; whether an assignment is one of these."""
+        place, value = node.targets[0], node.value
+        if isinstance(value, ast.List) and isinstance(place, ast.Name):
+            self._new_list(self.prefix + place.id, node)
+            return True
+        if not (isinstance(value, ast.Tuple) and isinstance(place, ast.Tuple)):
+            return False
+        if not any(isinstance(each, ast.List) and not each.elts for each in value.elts):
+            return False
+        own, read = ({part.id for part in tree_nodes(each) if isinstance(part, ast.Name)}
+                     for each in (place, value))  # fmt: skip
+        if own & read or len(value.elts) != len(place.elts):
+            raise NotTypedError(f"line {node.lineno}: lists in a tuple")
+        for target, one in zip(place.elts, value.elts, strict=True):
+            self._do_Assign(ast.Assign([target], one, lineno=node.lineno))
+        return True
+
+    def _new_list(self, name: str, node: ast.Assign) -> None:
+        """`out = []`, `out = [x]`."""
+        assert isinstance(node.value, ast.List)
+        if len(node.targets) > 1:
+            raise NotTypedError(f"line {node.lineno}: a list of two names")
+        items = [self.temporary(self.number(self.expression(e))) for e in node.value.elts]
+        assert self.env is not None
+        self.set(f"{name} count", operators.python(slices.ZERO, 0, GIVEN))
+        self.set(f"{name} widest", operators.python(FALSE))
+        self._set.add(name)
+        self.env[name] = BoundList(name, frozenset())
+        for item in items:
+            self._append(name, item)
+
+    def _append(self, name: str, item: Value) -> None:
+        """Append to a list; where its operand is full, the run ends."""
+        assert self.env is not None
+        known = self.env[name]
+        assert isinstance(known, BoundList)
+        room, count = self._room_of(name), self.read(f"{name} count")
+        found = known.kinds | item.type.kinds
+        self._listed[f"{ITEMS}{name}"] = self._listed.get(f"{ITEMS}{name}", frozenset()) | found
+        self.env[name] = BoundList(name, found)
+        item = self.temporary(item)
+        self.check(Operation("less", "bool", (count.code, Length(room, 0))))
+        place = Slice(room, (Index(count.code, True),))
+        self._store(place, operators.scalar(
+            operators.convert(item.code, self.arrays[room].dtype)
+        ))  # fmt: skip
+        if item.type.dtype == self.arrays[room].dtype:
+            self.set(f"{name} widest", operators.python(TRUE))
+        after = operators.binary("add", count, operators.constant(1))
+        self.set(f"{name} count", changed(after, type=kinds.of("pyint", 0, GIVEN)))
+
+    def _room_of(self, name: str) -> int:
+        """The operand that takes the items of a list; an array in its place until there is one."""
+        key = f"{ITEMS}{name}"
+        if key not in self._left:
+            self._left[key] = len(self.arrays)
+            self.arrays.append(Array(key, "float64", 1, True, ((0, 0),)))
+        return self._left[key]
+
+    def _item(self, known: BoundList, index: Value) -> Value:
+        """`out[-1]`: an item of a list."""
+        if not known.kinds:  # Python raises; a further look at the loop may know of some
+            self.check(FALSE)
+            return operators.constant(0)
+        if len(known.kinds) != 1:
+            raise NotTypedError("an item of a list of several kinds")
+        (kind,) = known.kinds
+        self._asked.add(f"{ITEMS}{known.name}")
+        count, place = self.read(f"{known.name} count").code, self._whole(index)
+        below = operators.compare("less", place, operators.constant(0)).code
+        from_end = Operation("add", "int64", (place.code, count))
+        code: Expression = Operation("select", "int64", (below, from_end, place.code))
+        code = self.temporary(operators.python(code)).code
+        inside = (Operation("greater_equal", "bool", (code, slices.ZERO)),
+                  Operation("less", "bool", (code, count)))  # fmt: skip
+        self.check(operators.both(*inside))
+        room = self._room_of(known.name)
+        loaded = Load(room, (code,), kinds.dtype_of(kind), False)
+        found = self.temporary(operators.scalar(loaded))
+        return Value(found.code, kinds.of(kind), TRUE if kind not in PYTHON else FALSE)
+
+    def _list_named(self, node: ast.expr) -> BoundList | None:
+        """The list that a name stands for; None for anything else."""
+        assert self.env is not None
+        found = self.env.get(self.prefix + node.id) if isinstance(node, ast.Name) else None
+        return found if isinstance(found, BoundList) else None
+
+    def _method_of_list(self, known: BoundList, node: ast.Call) -> Value | None:
+        """`out.append(x)`, `out.pop()`."""
+        assert isinstance(node.func, ast.Attribute)
+        if node.func.attr == "append" and len(node.args) == 1 and not node.keywords:
+            self._append(known.name, self.number(self.expression(node.args[0])))
+            return None
+        if node.func.attr != "pop" or node.args or node.keywords:
+            raise NotTypedError(f"line {node.lineno}: the method {node.func.attr} of a list")
+        found = self._item(known, operators.constant(-1))
+        less = operators.binary(
+            "subtract", self.read(f"{known.name} count"), operators.constant(1)
+        )
+        self.set(f"{known.name} count", changed(less, type=kinds.of("pyint", 0, GIVEN)))
+        return found
 
     def _assign_items(self, place: Slice, value: Parts) -> None:
         """`a[i] = x, y`: the items as elements of an array of the dtype that NumPy gives them."""
@@ -923,6 +1063,8 @@ class _Translator:
                 raise NotTypedError(f"{name.rpartition('/')[2]} is a number, then none")
             elif isinstance(left, Slice) and isinstance(right, Slice):
                 found[name] = self._either(name, left, right)
+            elif isinstance(left, BoundList) and isinstance(right, BoundList):
+                found[name] = BoundList(left.name, left.kinds | right.kinds)
             elif left is not None and right is not None:
                 raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
         return found
@@ -1415,8 +1557,13 @@ class _Translator:
         return operators.constant(node.value)  # type: ignore[arg-type]
 
     def _of_Name(self, node: ast.Name) -> Any:  # noqa: N802
-        """A variable."""
-        return self.read(self.prefix + node.id)
+        """A variable; in a function, what it reaches by a name that it does not set."""
+        name = self.prefix + node.id
+        assert self.env is not None
+        reached = node.id.endswith("_") and node.id in self.env  # as sources name what they reach
+        if reached and name not in self.env and name not in self._set:
+            return self.read(node.id)
+        return self.read(name)
 
     def _of_Tuple(self, node: ast.Tuple | ast.List) -> Parts:  # noqa: N802
         """A tuple."""
@@ -1439,6 +1586,14 @@ class _Translator:
         rank = len(lengths)
         if node.attr == "T" and rank < 2:
             return value
+        if node.attr == "T":
+            whole = self._arrays(value)
+            turned = changed(
+                whole, lengths=whole.lengths[::-1], within=whole.within[::-1],
+                element=lambda indices: whole.element(indices[::-1]),
+            )  # fmt: skip
+            kept = slices.kept(self, (self.prefix, id(node)), turned)  # in the order of its axes
+            return slices.lanes_of(self, kept)
         if node.attr == "shape":
             return Parts(tuple(lengths))
         if node.attr == "ndim":
@@ -1632,7 +1787,10 @@ class _Translator:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return operators.negated(self.test(node.operand))
         if not isinstance(node, ast.BoolOp):
-            return complex_numbers.truth(self.scalar(self.expression(node)))
+            value = self.expression(node)
+            if isinstance(value, BoundList):
+                value = self.read(f"{value.name} count")
+            return complex_numbers.truth(self.scalar(value))
         stops = isinstance(node.op, ast.Or)
         found = self.test(node.values[0])
         for place, each in enumerate(node.values[1:], 1):
@@ -1706,17 +1864,33 @@ class _Translator:
 
     def _of_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802
         """An element of an array, or of a tuple."""
+        if self._is_turned(node):
+            return self._element(self._place(node))
         value = self.expression(node.value)
+        if isinstance(value, BoundList):
+            return self._item(value, self.number(self.expression(node.slice)))
         if isinstance(value, Parts):
             index = self.number(self.expression(node.slice)).code
             if isinstance(index, Constant) and -len(value.items) <= index.value < len(value.items):
                 return value.items[int(index.value)]
             raise NotTypedError(f"line {node.lineno}: an index of a tuple")
-        place = self._place(node, value)
+        return self._element(self._place(node, value))
+
+    def _element(self, place: Any) -> Any:
+        """A number where a part of an array is one."""
         return self.scalar(place) if isinstance(place, Slice) and not place.spans else place
+
+    @staticmethod
+    def _is_turned(node: ast.Subscript) -> bool:
+        """Whether it is a part of a transposed array."""
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "T"
 
     def _place(self, node: ast.Subscript, base: Any = None) -> Any:
         """An element of an array, a part of it, or elements at places that are computed."""
+        turned = self._is_turned(node)
+        if turned:
+            assert isinstance(node.value, ast.Attribute)
+            base = self.expression(node.value.value)
         base = self.expression(node.value) if base is None else base
         if not isinstance(base, Slice):
             raise NotTypedError(f"line {node.lineno}: an index of what is no array")
@@ -1724,6 +1898,11 @@ class _Translator:
         spans = base.spans
         if len(items) > len(spans):
             raise NotTypedError(f"line {node.lineno}: too many indices")
+        if turned:
+            left = len(spans) - sum(not isinstance(item, ast.Slice) for item in items)
+            if left > 1:  # whose axes would change places
+                raise NotTypedError(f"line {node.lineno}: a part of a transposed array")
+            items = [*items, *[ast.Slice() for _ in spans[len(items) :]]][::-1]
         axes = list(base.axes)
         for (axis, span), item in zip(spans, items, strict=False):
             if isinstance(item, ast.Slice):
@@ -1781,11 +1960,16 @@ class _Translator:
             return self._call(node, function.id)
         if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
             value = self.expression(node.args[0])
+            if isinstance(value, BoundList):
+                return self.read(f"{value.name} count")
             if isinstance(value, Slice) and value.spans:
                 lengths = self._arrays(value, False).lengths
                 return operators.python(lengths[0], 0, GIVEN)
             raise NotTypedError(f"line {node.lineno}: len of what is no array")
         if isinstance(function, ast.Attribute) and self._is_method(function):
+            named = self._list_named(function.value)
+            if named is not None:
+                return self._method_of_list(named, node)
             if node.keywords or node.args:
                 raise NotTypedError(f"line {node.lineno}: a method with arguments")
             if function.attr in ("conjugate", "conj"):
@@ -1870,6 +2054,16 @@ class _Translator:
         if name in ("int", "float", "bool", "round") and len(args) == 1:
             return operators.number(name, args[0])
         raise NotTypedError(f"line {line}: a call of {name}")
+
+
+def _dtype_of_items(found: frozenset[str]) -> str:
+    """The dtype of the array that NumPy makes of a list of such numbers."""
+    if found <= PYTHON.keys():
+        return representation(found)
+    dtypes = {PYTHON.get(kind, kind) for kind in found}
+    if len(found) > 1 and not dtypes <= {"bool", "int64", "float64"}:
+        raise NotTypedError(f"a list of {' and '.join(sorted(found))}")
+    return str(np.result_type(*sorted(dtypes)))
 
 
 def _transposed(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fuser.base.errors import Unsupported
+from fuser.tracing.late_lists import LateList
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -85,6 +86,8 @@ class _Type:
 
 def _len(value: Any, /) -> Any:
     """`len`, which of a traced array stays symbolic, as `x.shape[0]` does."""
+    if type(value) is LateList:
+        return value.length()
     return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
 
 

@@ -17,6 +17,7 @@ from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.views import Broadcast
 from fuser.tracing.admitted_dtypes import is_known
+from fuser.tracing.late_lists import LateList
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -144,7 +145,9 @@ def _number(kind: type[np.generic], tracing: Tracing, *args: Any) -> Any:
 
 
 def _seen(tracing: Tracing, value: Any, dtype: Any) -> Any:
-    """A Python number that becomes an array of floats, as a traced array; all else as it is."""
+    """A traced array of a loop's list, or what becomes an array of floats; all else as it is."""
+    if type(value) is LateList:
+        return value.array(None if dtype is None else np.dtype(dtype))
     if type(value) is not HostScalar or value.kind not in (int, float):
         return value
     wanted = np.dtype(value.kind) if dtype is None else infer.dtype_of(dtype)
@@ -209,6 +212,8 @@ def _array(
     from fuser.tracing import sequences
 
     source = _seen(tracing, object, dtype)
+    if source is not object and type(object) is LateList and dtype in (None, source.dtype):
+        return source  # it is new
     alone = isinstance(source, TracedArray)
     usual = order in (None, "K") or (alone and copy is True and order in ("C", "F"))
     itself = alone and not source.generic and dtype in (None, source.dtype)

@@ -106,7 +106,36 @@ def _both_ways(x: Any, k: Any) -> Any:
     return c
 
 
-_ROWS = [_places, _windows, _means, _rounded, _numbered, _neighbours, _both_ways]
+def _turned(x: Any, k: Any) -> Any:
+    """Columns and windows of transposed arrays, read where the array is written."""
+    x = x.copy()
+    out = np.zeros(x.shape)
+    for i in range(x.shape[0] - 2):
+        for j in range(2):
+            window = x[i : i + 2, j : j + 2]
+            out[i, j] = np.sum(window * window.T) + x.T[j] @ x.T[j] + x.T[j, i] - x[i] @ x.T[:, i]
+        x[i : i + 2, :2] = x[i : i + 2, :2].T
+        x.T[k - 1, i] = out[i, 0]
+    return out, x
+
+
+def _reached(x: Any, k: Any) -> Any:
+    """Functions within the function, which reach its numbers and arrays."""
+    rows, weight, level = x[:, 0] * 2, k * 0.5, 0.0
+    out = np.zeros(x.shape[0])
+
+    def step(value: Any, i: Any) -> Any:
+        return value * weight + rows[i]
+
+    for i in range(x.shape[0]):
+        level = step(level, i)
+        out[i] = level
+    return out, level
+
+
+_ROWS = [
+    _places, _windows, _means, _rounded, _numbered, _neighbours, _both_ways, _turned, _reached,
+]  # fmt: skip
 
 
 def _alike(wanted: Any, found: Any, near: float = 1e-14) -> None:
