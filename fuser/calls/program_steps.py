@@ -22,7 +22,7 @@ from fuser.program_spec import Asked, ElementLoop, LoopRegion, Program, Stage
 from fuser.programs import run
 from fuser.programs.straight_line import StraightLine
 from fuser.runtime.aliasing import is_hazardous
-from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Write
+from fuser.tracing.trace_result import OutNode, OutView, Write
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -267,8 +267,6 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False
     if not dict(call.specialisation.scalar_leaves).keys() >= integers_of(program):
         return False  # views that functions read are written for lengths that all calls share
-    if any(isinstance(leaf, OutStatic) and leaf.fresh for leaf in trace.leaves):
-        return False
     if any(is_hazardous(call.arrays[name]) for name, _, _ in trace.written):
         return False
     made = [name for step in program.steps for name in step.stored]

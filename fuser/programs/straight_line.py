@@ -540,7 +540,8 @@ class StraightLine:
         if isinstance(leaf, OutScalar):
             return self._number(leaf.text)
         if isinstance(leaf, OutStatic):
-            return self._object(leaf.value)
+            copied = ".copy('K')" if type(leaf.value) is np.ndarray and leaf.fresh else ""
+            return self._object(leaf.value) + copied
         is_alias = isinstance(leaf, OutAlias)
         seen = self._name(
             self._program.graph.parameters[leaf.parameter].name if is_alias

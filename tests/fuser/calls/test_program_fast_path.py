@@ -176,7 +176,7 @@ def _repeated(x: Any, y: Any, m: int) -> Any:
     for i in range(m):
         y *= 0.5
         total[i + 1] = total[i] + y
-    return total[1:], total.T, total[m], y[m:]
+    return total[1:], total.T, total[m], y[m:], np.array([0.5, 2.0])
 
 
 @pytest.mark.parametrize("function", [_kept, _repeated])
@@ -193,4 +193,5 @@ def test_results_that_are_views_go_the_short_way(function: Any) -> None:
             shared = [np.shares_memory(right, other) for other in (*wanted, x, given)]
             assert [np.shares_memory(left, other) for other in (*found, x, own)] == shared
             assert [left is each for each in found] == [right is each for each in wanted]
+        found[-1][...] = 0.0  # it is of this call alone
     assert {type(ready) for ready in fused._ready.values()} == {ReadyProgram}
