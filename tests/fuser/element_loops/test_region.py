@@ -258,7 +258,8 @@ def test_division_by_constants(dtype: str) -> None:
     [
         ("for i in range(n):\n    x = x[i]", "number"),
         ("for i in range(n):\n    y = print(i)", "print"),
-        ("while n:\n    n = [n]", "List"),
+        ("while n:\n    n = [n]", "n is a number, then none"),
+        ("while n:\n    n = {n}", "Set"),
         ("for i in range(n):\n    x[0.5] = 1", "integer"),
     ],
 )
