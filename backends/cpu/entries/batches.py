@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -44,14 +45,34 @@ ROOM, KNOWN = 1 << 14, 16
 #: Bytes of a row where no loop nest has more than one axis.
 LINE_BYTES = 1 << 13
 
-#: The dispatcher's part. What cannot wait has what waits run before it.
-GATHER = """\
+#: What `threading.get_ident` gives, in machine code.
+_IDENT = """\
 declare i64 @pthread_self()
 
+define internal i64 @ident() {
+entry:
+  %thread = call i64 @pthread_self()
+  ret i64 %thread
+}
+
+""" if sys.platform != "win32" else """\
+declare i32 @GetCurrentThreadId()
+
+define internal i64 @ident() {
+entry:
+  %thread = call i32 @GetCurrentThreadId()
+  %wide = zext i32 %thread to i64
+  ret i64 %wide
+}
+
+"""
+
+#: The dispatcher's part. What cannot wait has what waits run before it.
+GATHER = _IDENT + """\
 define internal i1 @gather(ptr %queue, ptr %api, ptr %table, ptr %words, i64 %nests) {
 entry:
   %owner = get i64 %queue QUEUE.owner
-  %self = call i64 @pthread_self()
+  %self = call i64 @ident()
   %mine = icmp eq i64 %owner, %self
   br i1 %mine, label %measure, label %no
 measure:
