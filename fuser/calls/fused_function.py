@@ -286,7 +286,7 @@ class FusedFunction(_Base[P, Result]):
                 return plain.served()
         try:
             if not kwargs:
-                if self._latest is not None:
+                if self._plain and self._latest is not None:  # else it was tried before
                     result = self._latest.try_again(args)
                     if result is not MISSED:
                         if self._long:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fuser.backend import MISSED
+from fuser.base.errors import Unsupported
 from fuser.base.records import record
 
 
@@ -31,6 +33,15 @@ class Plainly:
 
 def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Run the function, fused where it can be."""
+    if self._latest is not None and not (kwargs or self._plain):
+        try:
+            result = self._latest.try_again(args)
+            if result is not MISSED:
+                if self._long:
+                    self._long.clear()
+                return result
+        except Unsupported:  # an integer that no kernel's arithmetic has: below it becomes a reason
+            pass
     found = self._served(args, kwargs)
     if type(found) is not Plainly:
         return found

@@ -184,7 +184,7 @@ def test_a_first_call_looks_at_few_iterations(monkeypatch: pytest.MonkeyPatch) -
 
 def _gram(x: Any, out: Any) -> Any:
     for i in range(x.shape[1]):
-        out[i:, i] = out[i, i:] = (x.T @ x[:, i:])[i] / (len(x) - 1.0)
+        out[i:, i] = out[i, i:] = np.cumsum((x.T @ x[:, i:])[i]) / (len(x) - 1.0)
     return out
 
 

@@ -201,7 +201,7 @@ def test_one_value_that_is_written_into_several_places(function: Callable[..., A
 
 def _row_and_column(c: Any, x: Any, n: int) -> None:
     for k in range(n):
-        c[k:, k] = c[k, k:] = x[k, k:] * 2 - x[k, k]
+        c[k:, k] = c[k, k:] = np.cumsum(x[k, k:]) * 2 - x[k, k]
 
 
 def _sorted_row_and_column(c: Any, x: Any, n: int) -> None:
