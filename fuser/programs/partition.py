@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fuser import compiler, kernel_cache
 from fuser.backend import Backend
 from fuser.base import counters
-from fuser.base.errors import Reason
+from fuser.base.errors import GraphError, Reason
 from fuser.base.records import changed
 from fuser.compiler import compile_upfront
 from fuser.ir import opaque_calls
@@ -42,7 +42,13 @@ def prepare(
         checked: kernels note floating-point exceptions.
         others: other paths of the same function, planned: what stands before the decision where
             this one parts from one of them is that one's.
+
+    Raises:
+        GraphError: two arguments have one name.
     """
+    names = [parameter.name for parameter in graph.parameters]
+    if len(set(names)) < len(names):  # kernels would read one array with the lengths of another
+        raise GraphError(f"two arguments of a graph have one name: {', '.join(names)}")
     if not graph.has_externs:
         return compile_upfront(graph, mode, fastmath, checked)
     from fuser.programs import splitting  # most graphs have none

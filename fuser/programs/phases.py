@@ -67,7 +67,8 @@ def phases_of(region: Region) -> tuple[PhaseGraph, ...]:
     """The phases of an iteration, in order."""
     found = _divided(region)
     first = 1 + max(
-        int(name[1:]) for phase in found for name in (*phase.stored, *region.names, "x0")
+        int(name[1:]) for phase in found
+        for name in (*phase.stored, *region.names, *(p.name for p in phase.graph.parameters), "x0")
         if name.startswith("x")
     )  # fmt: skip
     made = []

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import struct
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -40,8 +39,8 @@ LEAST_BYTES = 1 << 18
 TILE_BYTES = 1 << 14
 #: A band has so many times the rows that it loses at its ends.
 BAND_FACTOR = 4
-#: 8-byte words that a queue has room for; batches that are known.
-ROOM, KNOWN = 1 << 14, 16
+#: 8-byte words that a queue has room for; batches that are known, and patterns of such.
+ROOM, KNOWN, PATTERNS = 1 << 14, 16, 4
 #: Bytes of a row where no loop nest has more than one axis.
 LINE_BYTES = 1 << 13
 
@@ -258,7 +257,10 @@ class _Touched:
 
 @record(eq=False)
 class _Queued:
-    """A loop nest in a queue, but for where its arguments are; see `LAUNCHED`."""
+    """A loop nest in a queue, but for where its arguments are; see `LAUNCHED`.
+
+    `described` words behind where its operands are tell their lengths and steps.
+    """
 
     kernel: int
     rows: int
@@ -266,6 +268,7 @@ class _Queued:
     length: int
     other: int
     inner: bool
+    described: int
     operands: tuple[_Touched, ...]
 
 
@@ -285,11 +288,14 @@ class Batch:
         self._functions, self._specs = functions, specs
         self._by_rows, self._in_order = _native(), sequence.native()
         self._buffer = (ctypes.c_int64 * ROOM)()
+        self._taken = (ctypes.c_int64 * ROOM)()
+        """What runs by rows, which nobody adds to: plans tell where arguments are in it."""
         self._queue = layout.array(
             [layout.words("QUEUE", room=ROOM, buffer=ctypes.addressof(self._buffer))]
         )
         self._lock = forks.lock()
         self._known: dict[tuple[int, bytes], tuple[Any, ...]] = {}
+        self._patterns: list[_Pattern] = []
         self._size_bytes, self._iterations = 0, ITERATIONS
         self._waiting = 0
         self._runs = False
@@ -364,7 +370,7 @@ class Batch:
         if known is None:
             if len(self._known) >= KNOWN:
                 self._known.clear()
-            known = self._known[threads, key] = self._planned(key, nests, threads)
+            known = self._known[threads, key] = self._plan_like(key, nests, threads)
             if not known and waited >= self._iterations:
                 self._iterations //= 2
                 if self._iterations < 2:
@@ -375,20 +381,38 @@ class Batch:
             return
         bands, plan, between, *_ = known
         helpers = team.start(bands - 1) if team is not None else 0
+        ctypes.memmove(self._taken, key, len(key))
         self._by_rows(plan, between, bands, address, helpers)
 
-    def _planned(self, key: bytes, nests: int, threads: int) -> tuple[Any, ...]:
+    def _plan_like(self, key: bytes, nests: int, threads: int) -> tuple[Any, ...]:
+        """The plan of a queue: that of another one of the same pattern, where there is one."""
+        words = np.frombuffer(key, np.int64)
+        for pattern in self._patterns:
+            if (plan := pattern.plan(words, threads)) is not None:
+                return plan
+        return self._planned(words, nests, threads)
+
+    def _planned(self, words: Any, nests: int, threads: int) -> tuple[Any, ...]:
         """How a queue runs by bands of rows; nothing where it has to run in order.
 
         Returns:
             How many bands there are, what runs in each and between them, and what that points to.
         """
-        block = ctypes.create_string_buffer(key, len(key))
-        words = struct.unpack(f"={len(key) // 8}q", key)
         kernels = [group.kernel for spec in self._specs for launch in list(spec.launches.values())
                    for group in launch.groups]  # fmt: skip
         known = {place: nest for kernel in kernels for place, nest in kernel.plain_nests().items()}
-        queued = _read(words, ctypes.addressof(block), nests, known)
+        queued = _read(words.tolist(), nests, known)
+        plan = self._skewed(queued, threads)
+        if queued:
+            if len(self._patterns) >= PATTERNS:
+                self._patterns.clear()
+            pattern = _Pattern(words, queued)
+            pattern.plans[pattern.places_of(words, threads)] = plan
+            self._patterns.append(pattern)
+        return (*plan, kernels) if plan else ()
+
+    def _skewed(self, queued: Sequence[tuple[int, _Queued]], threads: int) -> tuple[Any, ...]:
+        """The plan for loop nests, each with the word of the queue where its arguments begin."""
         lags = _lags([each for _, each in queued])
         if not lags:
             return ()
@@ -398,34 +422,77 @@ class Batch:
             return ()
         step = max(part.step for _, each in queued for part in each.operands)
         tile = max(1, TILE_BYTES // max(step, 1))
+        taken = ctypes.addressof(self._taken)
         rows = [
-            layout.words("LAUNCHED", kernel=each.kernel, block=at, rows=each.rows,
+            layout.words("LAUNCHED", kernel=each.kernel, block=taken + 8 * at, rows=each.rows,
                          scale=each.scale, length=each.length, other=each.other,
                          inner=each.inner, low=lag[0], high=lag[1])
             for (at, each), lag in zip(queued, lags, strict=True)
         ]  # fmt: skip
         plans = []
         for tiles in (-(-(-(-height // threads) + high) // tile), 0):
-            head = layout.words("BATCH", launches=nests, height=height, bands=threads, tile=tile,
-                                tiles=tiles)  # fmt: skip
+            head = layout.words("BATCH", launches=len(queued), height=height, bands=threads,
+                                tile=tile, tiles=tiles)  # fmt: skip
             plans.append(bytes(layout.array([head, *rows])))
-        return threads, *plans, block, kernels
+        return threads, *plans
+
+
+class _Pattern:
+    """Queues that differ in where arrays are, and in numbers, alone.
+
+    Their plans are one where the same operands overlap, and lie as far apart in each other.
+    """
+
+    def __init__(self, words: Any, queued: Sequence[tuple[int, _Queued]]) -> None:
+        """That of a queue."""
+        head = len(layout.FIELDS["HEAD"])
+        places = [(at, len(each.operands), each.described) for at, each in queued]
+        self._bases = np.concatenate([np.arange(at, at + n) for at, n, _ in places])
+        self._forms = np.concatenate(
+            [part for at, n, more in places
+             for part in (np.arange(at - head, at), np.arange(at + n, at + n + more))]
+        )  # fmt: skip
+        self._sizes_bytes = np.array([part.end - part.base for _, each in queued
+                                      for part in each.operands])  # fmt: skip
+        self._length, self._known = len(words), bytes(words[self._forms])
+        self.plans: dict[bytes, tuple[Any, ...]] = {}
+
+    def places_of(self, words: Any, threads: int) -> bytes:
+        """Which operands overlap, directly or by others, and where they lie in what they cover."""
+        bases = words[self._bases]
+        order = np.argsort(bases, kind="stable")
+        starts = bases[order]
+        ends = np.maximum.accumulate(starts + self._sizes_bytes[order])
+        apart = np.ones(len(starts), bool)
+        apart[1:] = starts[1:] >= ends[:-1]
+        covers, offsets = np.empty_like(order), np.empty_like(bases)
+        firsts = np.flatnonzero(apart)
+        group = np.cumsum(apart) - 1
+        covers[order], offsets[order] = group, starts - starts[firsts][group]
+        _, first, number = np.unique(covers, return_index=True, return_inverse=True)
+        return bytes(first[number]) + bytes(offsets) + bytes([threads & 255])
+
+    def plan(self, words: Any, threads: int) -> tuple[Any, ...] | None:
+        """The plan of such a queue that is known; None for others."""
+        if len(words) != self._length or bytes(words[self._forms]) != self._known:
+            return None
+        return self.plans.get(self.places_of(words, threads))
 
 
 def _read(
-    words: Sequence[int], address: int, nests: int, known: Mapping[int, tuple[LoopNest, int]]
+    words: Sequence[int], nests: int, known: Mapping[int, tuple[LoopNest, int]]
 ) -> list[tuple[int, _Queued]]:
-    """The loop nests of a queue that lies somewhere; none where one cannot run by rows.
+    """The loop nests of a queue; none where one cannot run by rows.
 
     Returns:
-        Where the arguments of each are, and what it is, which is one object for those alike.
+        The word where the arguments of each begin, and what it is: one object for those alike.
     """
     size = len(layout.FIELDS["HEAD"])
     inner, length = layout.place("HEAD", "inner"), layout.place("HEAD", "words")
     found, at = list[tuple[int, Sequence[int]]](), 0
     for _ in range(nests):
         first = at + size
-        found.append((first, words[at : first + words[at + length]]))
+        found.append((first, tuple(words[at : first + words[at + length]])))
         at = first + words[at + length]
     kinds = dict[Sequence[int], Any]()
     for _, each in found:
@@ -447,7 +514,7 @@ def _read(
         if one is None:
             return []
         queued[each] = one
-    return [(address + 8 * first, queued[each]) for first, each in found]
+    return [(first, queued[each]) for first, each in found]
 
 
 def _queued(
@@ -479,7 +546,9 @@ def _queued(
         for k, (base, step, span, size)
         in enumerate(zip(bases, steps, spans, itemsizes, strict=True))
     ]  # fmt: skip
-    return _Queued(kernel, rows, scale, whole, other, len(lengths) == 1, tuple(operands))
+    described = len(lengths) - 1 + len(strides) * len(lengths)
+    inner = len(lengths) == 1
+    return _Queued(kernel, rows, scale, whole, other, inner, described, tuple(operands))
 
 
 def _lags(queued: Sequence[_Queued]) -> list[tuple[int, int]]:

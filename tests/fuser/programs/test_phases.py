@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.base.records import changed
 from fuser.ir import loops, opaque_calls
+from fuser.programs import partition
 from fuser.programs.phases import phases_of
 
 
@@ -197,6 +199,31 @@ def test_one_value_that_is_written_into_several_places(function: Callable[..., A
         np.testing.assert_array_equal(own, plain)
         if wanted is not None:
             np.testing.assert_array_equal(found, wanted)
+
+
+def _apart(u: Any, v: Any, apart: int, steps: int) -> tuple[Any, Any]:
+    u, v = u.copy(), v.copy()
+    for _ in range(steps):
+        u[: len(v)] = 0.5 * u[apart : len(v) + apart] - v
+        v += u[: len(v)]
+    return u, v
+
+
+def test_parts_and_twins_have_names_of_their_own() -> None:
+    """A part that a number tells, and an array that takes another one's place, in one phase."""
+    u, v = np.random.default_rng(5).normal(size=(60, 8)), np.ones((12, 8))
+    fused = fuser.fuse(_apart)
+    for apart in (40, 1, 12, 3, 40):
+        for found, wanted in zip(fused(u, v, apart, 24), _apart(u, v, apart, 24), strict=True):
+            assert found.tobytes() == wanted.tobytes()
+
+
+def test_no_graph_with_two_arguments_of_one_name_is_prepared() -> None:
+    """Kernels would take the lengths of one for those of the other."""
+    graph = fuser.trace(lambda x, y: x[:, 0] + y, np.ones((3, 4)), np.ones(3))
+    twice = changed(graph, parameters=(graph.parameters[0],) * 2)
+    with pytest.raises(fuser.GraphError, match="one name"):
+        partition.prepare(twice)
 
 
 def _row_and_column(c: Any, x: Any, n: int) -> None:

@@ -150,3 +150,30 @@ def test_any_number_of_iterations(ran: list[bool]) -> None:
     for steps in (20, 3, 1, 9, 16):
         for _ in range(3):
             assert fused(u, steps).tobytes() == jacobi(u, steps).tobytes()
+
+
+def test_arrays_that_lie_elsewhere_need_no_other_plan(ran: list[bool]) -> None:
+    """Results that are kept have each call make its arrays in other memory."""
+    fused, kept = fuser.fuse(staggered), list[Any]()
+    ex, ey, hz = (_plane(120, 30) + k for k in range(3))
+    for call in range(12):
+        pulse = np.sin(np.arange(24.0) + call)
+        kept += [np.empty(1000 + 300 * call), fused(ex, ey, hz, pulse)]
+        for found, expected in zip(kept[-1], staggered(ex, ey, hz, pulse), strict=True):
+            assert found.tobytes() == expected.tobytes()
+    assert any(ran)
+    assert len(ran) <= 6
+
+
+def test_a_plan_is_that_of_arrays_as_far_apart() -> None:
+    """Two operands of 100 bytes and one of 8: wherever they lie, if they overlap alike."""
+    pattern = batches._Pattern.__new__(batches._Pattern)
+    pattern._bases, pattern._sizes_bytes = np.arange(3), np.array([100, 100, 8])
+
+    def places(*bases: int) -> bytes:
+        return pattern.places_of(np.array(bases), 1)
+
+    assert places(0, 1000, 5000) == places(7000, 200, 9000) == places(100, 0, 200)
+    assert places(0, 50, 5000) == places(300, 350, 200) != places(0, 60, 5000)
+    assert len({places(0, 50, 5000), places(50, 0, 5000), places(0, 0, 5000)}) == 3
+    assert places(0, 1000, 92) != places(0, 1000, 100) == places(0, 1000, 5000)
