@@ -66,8 +66,26 @@ entry:
 
 """
 
-#: The dispatcher's part. What cannot wait has what waits run before it.
+#: The dispatcher's part. What cannot wait has what waits run before it: so does what makes arrays,
+#: which may be gone when its kernels run.
 GATHER = _IDENT + """\
+define internal i1 @makes_arrays(ptr %table) {
+entry:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  for %k below %count else no
+  %output = row OUTPUT %list %k
+  %given = get i64 %output OUTPUT.given
+  %fresh = icmp slt i64 %given, 0
+  br i1 %fresh, label %yes, label %more
+more:
+  next %k
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 define internal i1 @gather(ptr %queue, ptr %api, ptr %table, ptr %words, i64 %nests) {
 entry:
   %owner = get i64 %queue QUEUE.owner
@@ -92,7 +110,9 @@ look:
   %status = and i64 %flags, LAYOUT.STATUS
   %own.memory = or i64 %temporaries, %prologue
   %asks = or i64 %own.memory, %status
-  %waits = icmp eq i64 %asks, 0
+  %asks.nothing = icmp eq i64 %asks, 0
+  %makes = call i1 @makes_arrays(ptr %table)
+  %waits = select i1 %makes, i1 false, i1 %asks.nothing
   %used = get i64 %queue QUEUE.used
   %after = add i64 %used, %count
   %room = get i64 %queue QUEUE.room

@@ -67,6 +67,17 @@ def turned(u: Any, steps: int) -> Any:
     return now
 
 
+def aside(a: Any, b: Any, c: Any, steps: int) -> Any:
+    """A kernel that makes an array, which is gone when the call ends: it cannot wait."""
+    a, b, c = a.copy(), b.copy(), c.copy()
+    for _ in range(steps):
+        c[:] = 0.5 * c
+        a[1:-1, 1:-1] = -0.125 * c[2:, :-2] + 0.25 * a[1:-1, 1:-1]
+        c[:] = 0.5 * a
+        a, b = b, a
+    return a, b, c
+
+
 def _plane(*shape: int) -> Any:
     return np.random.default_rng(1).normal(size=shape)
 
@@ -79,6 +90,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], bool]] = [
     (block, (_plane(70, 6, 9), 19), True),
     (lines, (_plane(90_000), _plane(90_000), 12), True),
     (turned, (_plane(60, 60), 12), False),
+    (aside, (*_plane(3, 33, 11).astype("f4"), 24), False),
 ]  # fmt: skip
 
 
