@@ -423,13 +423,12 @@ class Batch:
         known = {place: nest for kernel in kernels for place, nest in kernel.plain_nests().items()}
         queued = _read(words.tolist(), nests, known)
         plan = self._skewed(queued, threads)
+        plan = (*plan, kernels) if plan else ()
         if queued:
             if len(self._patterns) >= PATTERNS:
                 self._patterns.clear()
-            pattern = _Pattern(words, queued)
-            pattern.plans[pattern.places_of(words, threads)] = plan
-            self._patterns.append(pattern)
-        return (*plan, kernels) if plan else ()
+            self._patterns.append(_Pattern(words, queued, threads, plan))
+        return plan
 
     def _skewed(self, queued: Sequence[tuple[int, _Queued]], threads: int) -> tuple[Any, ...]:
         """The plan for loop nests, each with the word of the queue where its arguments begin."""
@@ -458,13 +457,16 @@ class Batch:
 
 
 class _Pattern:
-    """Queues that differ in where arrays are, and in numbers, alone.
+    """Queues that differ in where arrays are, and in numbers, alone: they have one plan.
 
-    Their plans are one where the same operands overlap, and lie as far apart in each other.
+    In all of them the same operands overlap, and lie as far apart in each other.
     """
 
-    def __init__(self, words: Any, queued: Sequence[tuple[int, _Queued]]) -> None:
-        """That of a queue."""
+    def __init__(
+        self, words: Any, queued: Sequence[tuple[int, _Queued]], threads: int,
+        plan: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        """That of a queue and its plan."""
         head = len(layout.FIELDS["HEAD"])
         places = [(at, len(each.operands), each.described) for at, each in queued]
         self._bases = np.concatenate([np.arange(at, at + n) for at, n, _ in places])
@@ -475,7 +477,7 @@ class _Pattern:
         self._sizes_bytes = np.array([part.end - part.base for _, each in queued
                                       for part in each.operands])  # fmt: skip
         self._length, self._known = len(words), bytes(words[self._forms])
-        self.plans: dict[bytes, tuple[Any, ...]] = {}
+        self._places, self._plan = self.places_of(words, threads), plan
 
     def places_of(self, words: Any, threads: int) -> bytes:
         """Which operands overlap, directly or by others, and where they lie in what they cover."""
@@ -496,7 +498,7 @@ class _Pattern:
         """The plan of such a queue that is known; None for others."""
         if len(words) != self._length or bytes(words[self._forms]) != self._known:
             return None
-        return self.plans.get(self.places_of(words, threads))
+        return self._plan if self.places_of(words, threads) == self._places else None
 
 
 def _read(
