@@ -130,11 +130,13 @@ class Budget:
         kind, counted = ("writes", self.writes) if self.writes else ("operations", self.lines)
         where, times = max(counted.items(), key=lambda entry: entry[1], default=("", 0))
         if times >= REPEATED:
-            text = f"{times:,} {kind} in a Python loop, {found}"
-            if self.notes:
-                text += f"; the loop was unrolled: {self.notes[0]}"
+            text = self.noted(f"{times:,} {kind} in a Python loop, {found}")
             return Unsupported("unrolled-loop", self.name, text, where)
         return Unsupported("too-large", self.name, found, "")
+
+    def noted(self, text: str) -> str:
+        """What is told of a loop, with why it was unrolled."""
+        return f"{text}; the loop was unrolled: {self.notes[0]}" if self.notes else text
 
 
 _WORDS = {
@@ -264,18 +266,32 @@ def is_final(late: set[Any], kind: Any = None) -> bool:
     return False
 
 
-def check_clock(needed_s: float = 0.0) -> None:
-    """Look at the open budget's clock.
+def left(unit: str) -> int:
+    """How much of a unit is left in the open budget; all of it where none is open."""
+    budget = _here.budget
+    return LIMITS[unit] if budget is None else budget.left[unit]
+
+
+def foresee(iterations: int, operations: int, times: int, where: str) -> None:
+    """Look whether there is time left, and whether a loop can be unrolled.
 
     Args:
-        needed_s: seconds that what comes next takes.
+        iterations: as many as it has.
+        operations: that each takes, as the one that was looked at did.
+        times: how often they are traced.
+        where: `file:line` of the loop.
 
     Raises:
-        Unsupported: not so much time is left.
+        Unsupported: there is no time, or the operations are more than are left.
     """
     budget = _here.budget
-    if budget is not None and budget.left_s(thread_time()) < needed_s:
+    if budget is None:
+        return
+    if budget.left_s(thread_time()) < 0:
         raise budget.too_long()
+    if iterations * operations * times > budget.left["operations"]:
+        text = f"{iterations:,} iterations of a Python loop, each of {operations:,} operations"
+        raise Unsupported("unrolled-loop", budget.name, budget.noted(text), where)
 
 
 def mark() -> Any:

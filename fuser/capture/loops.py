@@ -14,7 +14,6 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from time import thread_time
 from typing import Any
 
 from fuser.base import budget
@@ -64,7 +63,7 @@ class Loop:
         self._bound: dict[str, Any] = {}
         self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
-        self._passes, self._began_s, self._looking = 0, 0.0, False
+        self._passes, self._left, self._looking = 0, 0, False
         self._peeled = False
         self._copies = False  # a decision stands for an array that others see
         self._decides = False  # values decide in the first iteration, which is unrolled
@@ -279,17 +278,18 @@ class Loop:
         """Go on as Python does, from the first iteration; from the second, if that is unrolled.
 
         Raises:
-            Unsupported: no time is left for it.
+            Unsupported: no time is left, or it would take more operations than are left.
         """
-        needed_s = 0.0
+        iterations = operations = 0
         self._end_look()
-        if self._inside is not None and not self._source.tested:  # each as long as the last look
-            needed_s = self._span.count()[1] * (thread_time() - self._began_s)
-            needed_s *= 2 if self._tracing.looking else 1  # the loop around it is looked at again
-            needed_s *= 1 if self._tracing.replay.again else 2
+        if self._inside is not None and not self._source.tested:  # each as the last look
+            iterations = self._span.count()[1]
+            operations = self._left - budget.left("operations")
         if reason:
             budget.note(f"{self._source.where}: {reason}")
-        budget.check_clock(needed_s)
+        times = 2 if self._tracing.looking else 1  # the loop around it is looked at again
+        times *= 1 if self._tracing.replay.again else 2
+        budget.foresee(iterations, operations, times, self._source.where)
         if self._inside is not None:
             self._inside.before.put_back()
             self._bind(self._inside.found(), env)
@@ -368,11 +368,11 @@ class Loop:
         assert self._inside is not None
         self._tracing.looking += not self._looking
         self._looking = True
-        self._began_s = thread_time()
         self._passes += 1
         if self._passes > _PASSES:
             raise NotALoop("each look at the body finds more that it changes")
         self._inside.before.put_back_budget()  # of several looks the last alone is kept
+        self._left = budget.left("operations")
         self._bound, place = self._inside.begin()
         self.index = self._walk.item(place)
         self._conditions, self._stops = [], []

@@ -226,8 +226,8 @@ def test_no_loop_is_unrolled_when_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     with budget.limited("f"):
         assert budget.is_over()
         with pytest.raises(Unsupported, match="s of tracing"):
-            budget.check_clock()
-    budget.check_clock()
+            budget.foresee(0, 0, 1, "")
+    budget.foresee(0, 0, 1, "")
 
 
 def test_few_elements_of_a_large_array_are_written_by_numpy() -> None:
@@ -258,11 +258,14 @@ def test_graphs_have_the_same_limits() -> None:
 
 
 def test_what_would_take_longer_than_is_left_is_not_begun() -> None:
-    """Of an unrolled loop's iterations it is known how long they take."""
+    """Of an unrolled loop's iterations it is known how many operations they take."""
     with budget.limited("function"):
-        budget.check_clock(budget.SECONDS / 2)
-        with pytest.raises(Unsupported, match="tracing, planning"):
-            budget.check_clock(budget.SECONDS * 2)
+        budget.foresee(2048, 2, 2, "file:3")
+        with pytest.raises(Unsupported, match="2,048 iterations of a Python loop, each of 5 op"):
+            budget.foresee(2048, 5, 2, "file:3")
+        budget.spend("operations", 15_000)
+        with pytest.raises(Unsupported, match="each of 2 op"):
+            budget.foresee(2048, 2, 2, "file:3")
 
 
 def test_the_clock_stops_what_the_units_do_not_foresee(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import signal
 import threading
 import time
@@ -14,7 +13,6 @@ import pytest
 
 import fuser
 from fuser.base import budget, trees
-from fuser.capture import loops
 from fuser.ir import opaque_calls
 from fuser.program_spec import LoopRegion
 from fuser.programs import partition
@@ -415,9 +413,8 @@ def _by_number_in_steps(x: Any) -> Any:
 def test_loops_in_loops_are_unrolled_where_there_is_time_for_all_looks(
     function: Callable[[Any], Any], fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An iteration takes a fourteenth of the budget: five fit, and ten; not those of two looks."""
-    clock = itertools.count()
-    monkeypatch.setattr(loops, "thread_time", lambda: next(clock) * budget.SECONDS / 14)
+    """Five iterations of one operation fit, traced twice; not those of seven loops in another."""
+    monkeypatch.setattr(budget, "LIMITS", {**budget.LIMITS, "operations": 60})
     x = np.linspace(0, 1, 5)
     fused = fuser.fuse(function, fallback="allow")
     np.testing.assert_allclose(fused(x), function(x), rtol=1e-13)
