@@ -109,10 +109,15 @@ class LoopNest:
         return self.body[value - len(self.constants)].dtype
 
     @property
+    def dtypes(self) -> list[str]:
+        """The dtype names of all values, by their numbers."""
+        leaves = [*self.scalars, *(name for name, _ in self.constants)]
+        return [*(d.dtype for d in self.loads), *leaves, *(step.dtype for step in self.body)]
+
+    @property
     def itemsize(self) -> int:
         """Bytes of the widest element that is computed with."""
-        names = {self.dtype_of(k) for k in range(self.value_count)}
-        return max((np.dtype(name).itemsize for name in names), default=1)
+        return max((np.dtype(name).itemsize for name in set(self.dtypes)), default=1)
 
     @property
     def value_count(self) -> int:

@@ -56,6 +56,6 @@ def _check_dtypes(nest: LoopNest) -> None:
     Raises:
         Unsupported: a value is complex, or bfloat16.
     """
-    for number in range(nest.value_count):
-        if (dtype := nest.dtype_of(number)) not in conversion.MEMORY:
+    for dtype in nest.dtypes:
+        if dtype not in conversion.MEMORY:
             raise Unsupported("unsupported-dtype", "the CPU backend", f"dtype {dtype}", "")

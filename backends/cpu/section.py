@@ -50,9 +50,10 @@ def beside(desc: TensorDesc) -> TensorDesc:
 
 def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
     """How many elements the body computes at a time: so many native vectors where it is light."""
-    native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
-    if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
-        native = features.vector_bytes // max(1, nest.itemsize)
+    size = nest.itemsize
+    native = max(1, features.vector_bytes // max(4, size) if size > 1 else 16)
+    if size <= 2 and not any(t.dtype == "float16" for t in nest.loads):
+        native = features.vector_bytes // max(1, size)
     if nest.repeated is not None:  # an iteration waits for the one before it
         apart = any(t.picked for t in nest.operands)
         several = native * (REPEATED_VECTORS if vectors > 1 else 1)
@@ -64,7 +65,7 @@ def lanes_of(nest: LoopNest, features: Features, vectors: int = 2) -> int:
         return min(native, 16)
     light = not any(row.heavy for row in rows)
     if light and nest.strategy != "scan" and any(row.scans for row in rows):
-        return min(native, tuning.SCAN_BYTES // max(4, nest.itemsize))
+        return min(native, tuning.SCAN_BYTES // max(4, size))
     code = sum(HEAVY_CODE if row.heavy else 1 for row in rows)
     return native * vectors if code <= UNROLL_LIMIT else native
 

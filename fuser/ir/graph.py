@@ -140,17 +140,18 @@ def walk(
         until: nodes of which it says so are among them, and what only they need is not.
     """
     order: list[Node] = []
-    done: set[int] = set()
+    waiting: dict[int, bool] = {}  # by `id`, whether a node waits for its operands; else it is done
     stack = list(outputs)[::-1]
     while stack:
-        node = stack[-1]
-        if id(node) not in done and node.args and not (until is not None and until(node)):
-            if waiting := [arg for arg in node.args[::-1] if id(arg) not in done]:
-                stack += waiting
-                continue
-        stack.pop()
-        if id(node) not in done:
-            done.add(id(node))
+        node = stack.pop()
+        key = id(node)
+        waits = waiting.get(key)
+        if waits is None and node.args and not (until is not None and until(node)):
+            waiting[key] = True
+            stack.append(node)
+            stack += node.args[::-1]
+        elif waits is not False:
+            waiting[key] = False
             order.append(node)
     return order
 
@@ -230,6 +231,11 @@ class Graph:
     def nodes(self) -> tuple[Node, ...]:
         """Every node, operands first."""
         return tuple(walk(self.outputs))
+
+    @forks.cached_property
+    def reduces(self) -> bool:
+        """Whether there is a reduction."""
+        return any(node.op.reduction for node in self.nodes)
 
     @forks.cached_property
     def has_externs(self) -> bool:

@@ -139,12 +139,14 @@ def stored_values(graph: Graph, mode: str) -> dict[int, str]:
                 reasons[id(node)] = "unfused-mode"
         return reasons | _joined_inside(graph)
     reasons.update(_broadcast_heavy(graph))
-    sides = map(through_views, costly_sides(graph))
-    reasons.update((id(node), "heavy-broadcast") for node in sides)
+    if graph.reduces:
+        sides = map(through_views, costly_sides(graph))
+        reasons.update((id(node), "heavy-broadcast") for node in sides)
     reasons.update(_joined_inside(graph))
     reasons.update(_many_views(graph, reasons))
-    reasons.update(_many_stages(graph, reasons))
-    reasons.update(_reduced_elsewhere(graph, reasons))
+    if graph.reduces:
+        reasons.update(_many_stages(graph, reasons))
+        reasons.update(_reduced_elsewhere(graph, reasons))
     return reasons
 
 
@@ -218,15 +220,17 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         own = min(costs.time_of(node.op), costs.HEAVY)
         cost[id(node)] = max(own, below) if not node.op.is_input else costs.LIGHT
         for arg in node.args:
-            repeated = repeats_rows(arg.shape, node.shape) or node.op.repeats
             least = costs.HEAVY if node.op.structure else costs.ROOT
+            if cost[id(arg)] < least or not arg.shape or arg.shape == node.shape:
+                continue
+            repeated = repeats_rows(arg.shape, node.shape) or node.op.repeats
             if node.op.joins or node.op.scatters:
                 repeated = False  # each part is computed once
             elif node.op.structure and not node.op.repeats:
                 if id(arg) not in apart:
                     apart[id(arg)] = _apart(users[id(arg)])
                 repeated = not apart[id(arg)]
-            if repeated and cost[id(arg)] >= least and arg.shape and arg.shape != node.shape:
+            if repeated:
                 found[id(through_views(arg))] = "heavy-broadcast"
                 cost[id(arg)] = costs.LIGHT
         if id(node) in found:
