@@ -22,7 +22,7 @@ from fuser.tracing.builtin_names import BUILTINS
 from fuser.tracing.trace_state import Tracing
 
 #: What NumPy's own code does on stand-ins as on arrays.
-FUNCTIONS = (
+FUNCTIONS: tuple[Callable[..., Any], ...] = (
     np.allclose, np.angle, np.append, np.apply_over_axes, np.array_equal, np.astype,
     np.atleast_1d, np.atleast_2d, np.atleast_3d, np.column_stack, np.copy, np.dsplit, np.dstack,
     np.expand_dims, np.fix, np.flip, np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack,
