@@ -32,8 +32,8 @@ def quick_code() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def quick_kernels() -> Iterator[None]:
-    """Quick code for all tests of a folder whose conftest imports this."""
+    """Quick code for all tests of a file, or of a folder whose conftest, imports this."""
     with quick_code():
         yield

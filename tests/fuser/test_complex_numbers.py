@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 import fuser
 from fuser.tracing import complex_functions
 from tests.backends.cpu.on_threads import same_parts
+from tests.quick_code import quick_kernels
+
+__all__ = ["quick_kernels"]
 
 SPECIAL = (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e-40, 3.0)
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
+from tests.quick_code import quick_kernels
+
+__all__ = ["quick_kernels"]
 
 R = np.random.default_rng(29)
 X = R.normal(size=(13, 8))

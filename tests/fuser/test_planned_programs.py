@@ -8,6 +8,9 @@ import pytest
 
 import fuser
 from tests.fuser.passes.test_concatenated_reductions import book_of
+from tests.quick_code import quick_kernels
+
+__all__ = ["quick_kernels"]
 
 R, D, N, H, W = 40, 33, 6, 8, 9
 
