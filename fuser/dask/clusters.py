@@ -146,12 +146,15 @@ class Clusters:
         first = self.graph[next(iter(tasks))]
         if not (isinstance(first, Task) and first.dependencies and only_computes(first)):
             return False
-        forms = set()
+        done = None
         for key in tasks:
             order: dict[Any, str] = {}
-            forms.add(form(self.graph[key], order, by_identity))
+            found = form(self.graph[key], order, by_identity)
+            if done not in (None, found):
+                return False
+            done = found
             self._operands[key] = list(order)
-        return len(forms) == 1
+        return True
 
     def _waits(self, name: str, cluster: Cluster) -> bool:
         """Whether something that a layer needs from elsewhere needs a cluster."""

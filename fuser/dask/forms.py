@@ -81,6 +81,8 @@ def by_identity(value: Any) -> Any:
     """
     if isinstance(value, slice):
         return "slice", *map(by_identity, (value.start, value.stop, value.step))
+    if type(value) is float:
+        return float, value.hex()
     return (type(value), value) if value is None or type(value) in (bool, int, str) else id(value)
 
 

@@ -7,6 +7,7 @@ others run as they are. Other processes get the plain function.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType
@@ -17,6 +18,7 @@ from dask.base import normalize_token
 from fuser.base import caches
 from fuser.base.packages import root
 from fuser.capture.evident import is_evident
+from fuser.dask.forms import by_identity
 from fuser.dask.kernels import ByThread
 from fuser.interface import fuse
 
@@ -48,16 +50,31 @@ def _plain(function: Any) -> Any:
     return function
 
 
-@caches.memo(64)
 def of_user(function: FunctionType) -> OfUser | None:
     """A function as a fused one; None where its code does not show that it only computes.
+
+    A `lambda` in a function is a new object each time: those that do the same are one.
 
     Args:
         function: of a task.
     """
-    if is_dasks(function.__module__) or not is_evident(function, (), arrays=True):
-        return None
-    return OfUser(function)
+    named = function.__kwdefaults__ or {}
+    reads = [*(function.__defaults__ or ()), *itertools.chain(*sorted(named.items()))]
+    kept = _kept(
+        function.__code__, id(function.__globals__), tuple(map(id, function.__closure__ or ())),
+        tuple(map(by_identity, reads)),
+    )  # fmt: skip
+    if not kept:
+        is_ours = not is_dasks(function.__module__) and is_evident(function, (), arrays=True)
+        kept += function, OfUser(function) if is_ours else None
+    made: OfUser | None = kept[1]
+    return made
+
+
+@caches.memo(64)
+def _kept(*_: Any) -> list[Any]:
+    """Where a function is kept, by what it runs and reads, beside what it is as a fused one."""
+    return []
 
 
 def is_dasks(module: str | None) -> bool:

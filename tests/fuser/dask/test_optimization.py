@@ -18,6 +18,7 @@ import fuser  # noqa: E402
 from fuser.dask.clusters import taken  # noqa: E402
 from fuser.dask.kernels import Kernel, traced_by  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
+from fuser.dask.users import of_user  # noqa: E402
 from tests.children import said  # noqa: E402
 from tests.fuser.dask.programs import (  # noqa: E402
     PROGRAMS,
@@ -246,6 +247,25 @@ def test_functions_of_users_are_fused_if_they_only_compute() -> None:
         before = launches()
         np.testing.assert_array_equal(sent.compute(scheduler="sync"), wanted)  # by NumPy
         assert launches() == before
+
+
+def test_functions_that_are_made_anew_are_traced_once() -> None:
+    """A `lambda` in a function, as long as it runs and reads the same."""
+
+    def around(own: float) -> Any:
+        return lambda block, own=own, *, base=2: block * scale + own * base
+
+    def reached(around: float) -> Any:
+        return lambda block: block * around
+
+    scale = 2.0
+    first = of_user(around(1.0))
+    assert first is not None
+    assert of_user(around(float("1"))) is first
+    assert len({of_user(around(own)) for own in (1.0, 0.0, -0.0, 1)}) == 4
+    assert of_user(reached(2.0)) is not of_user(reached(2.0))  # what it reaches may be set anew
+    scale = 3.0
+    np.testing.assert_array_equal(first(VALUES), VALUES * 3.0 + 2.0)
 
 
 def test_as_a_setting() -> None:
