@@ -32,7 +32,7 @@ import numpy as np
 from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import ALIKE, STABLE, UNCHANGED, root
+from fuser.base.packages import ALIKE, STABLE, UNCHANGED, UNWATCHED, root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.base.trees import changeable
 from fuser.capture import codes, evident
@@ -74,6 +74,8 @@ _REPLACED = {id(getattr(builtins, name)): name for name in BUILTINS}
 #: What a function says of itself.
 _SAID = ("__qualname__", "__module__", "__doc__",
          "__annotations__" if sys.version_info < (3, 14) else "__annotate__")  # fmt: skip
+#: Functions of a module that are looked at: of one that needs more, none is taken to ask for types.
+_FUNCTIONS = 64
 #: How the names of classes begin that a function finds replaced: no other name begins so.
 CALLED_AS = "call of "
 
@@ -377,7 +379,8 @@ class Substitution:
     def _reached(self, value: Any) -> Any:
         """What stands for a container, a module or an object; itself where no array is in it."""
         if type(value) is types.ModuleType:
-            if not self._leads(value, set()):
+            names = self.copies.names
+            if not (self._leads(value, set()) or _names_what_asks_types(value, names)):
                 self.left.append(value)
                 return value
             return self.modules.setdefault(id(value), _UserModule(self, value))
@@ -455,6 +458,34 @@ def _writes_globals(code: CodeType) -> bool:
 def _reduces(code: CodeType) -> bool:
     """Whether a function, or one inside it, speaks of `reduce`, as in `np.maximum.reduce`."""
     return any("reduce" in part.co_names for part in codes.codes_in(code))
+
+
+@memo(4096)
+def asks_types(code: CodeType) -> bool:
+    """Whether a function, or one inside it, names `type`; `x.dtype.type` does not."""
+    return any(
+        step.argval == "type" and step.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))
+        for part in codes.codes_in(code)
+        for step in (dis.get_instructions(part) if "type" in part.co_names else ())
+    )
+
+
+def _names_what_asks_types(module: types.ModuleType, names: set[str]) -> bool:
+    """Whether functions that code finds in a module, and those that they name, ask for types."""
+    if root(module.__name__) in UNWATCHED | UNCHANGED | sys.stdlib_module_names:
+        return False
+    waiting = [vars(module)[name] for name in names & vars(module).keys()]
+    seen: set[int] = set()
+    while waiting and len(seen) < _FUNCTIONS:
+        function = waiting.pop()
+        if type(function) is not FunctionType or id(function) in seen:
+            continue
+        if asks_types(code := function.__code__):
+            return True
+        seen.add(id(function))
+        space = function.__globals__
+        waiting += [space[name] for name in code.co_names if name in space]
+    return False
 
 
 @memo(1024)

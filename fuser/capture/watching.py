@@ -9,7 +9,6 @@ warns, logs, waits, or changes files.
 
 from __future__ import annotations
 
-import dis
 import gc
 import sys
 from collections.abc import Iterable, Iterator
@@ -37,7 +36,7 @@ from fuser.capture import staging
 from fuser.capture.codes import codes_in
 from fuser.capture.contents import parts_of
 from fuser.capture.effects import EFFECTS, codes_with_effects, has_effect
-from fuser.capture.namespace import Names, compares_truth
+from fuser.capture.namespace import Names, asks_types, compares_truth
 from fuser.capture.permitted import is_permitted, is_permitted_code, is_trusted, may_read
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.traced_scalars import HostScalar
@@ -152,23 +151,13 @@ def _own(kind: type) -> list[Any]:
 def _may_ask(code: CodeType) -> bool:
     """Whether a function, or one inside it, may ask for a type, or prints."""
     names = {name for part in codes_in(code) for name in part.co_names}
-    return not names.isdisjoint(_EFFECTS_BY_NAME) or compares_truth(code) or _asks_types(code)
+    return not names.isdisjoint(_EFFECTS_BY_NAME) or compares_truth(code) or asks_types(code)
 
 
 @memo(4096)
 def _finds_by_text(code: CodeType) -> bool:
     """Whether a function, or one inside it, may find functions that no name leads to."""
     return any(not _BY_TEXT.isdisjoint(part.co_names) for part in codes_in(code))
-
-
-@memo(4096)
-def _asks_types(code: CodeType) -> bool:
-    """Whether a function, or one inside it, names `type`; `x.dtype.type` does not."""
-    return any(
-        step.argval == "type" and step.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))
-        for part in codes_in(code)
-        for step in (dis.get_instructions(part) if "type" in part.co_names else ())
-    )
 
 
 @contextmanager
@@ -245,7 +234,7 @@ def _asks(frame: FrameType) -> bool:
     code = frame.f_code
     if not _may_ask(code):
         return False
-    types = _asks_types(code)
+    types = asks_types(code)
     if root(frame.f_globals) in _IMPORTING:
         return False
     if (type(frame.f_globals) is Names and code.co_name != "<module>") or not _is_users(frame):

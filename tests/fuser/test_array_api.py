@@ -46,12 +46,15 @@ def test_a_version_that_numpy_does_not_know() -> None:
 
 
 def test_array_api_compat() -> None:
-    """Its namespace for NumPy is NumPy's functions; the one that looks for it asks for types."""
+    """Its namespace for NumPy is NumPy's functions; what looks for it sees arrays."""
     xp = pytest.importorskip("array_api_compat.numpy", reason="not installed: pip install it")
     import array_api_compat
 
     fused = fuser.fuse(lambda x: xp.mean(xp.std(x, axis=0)) + xp.concat([x, x]))
     np.testing.assert_allclose(fused(X), np.mean(np.std(X, axis=0)) + np.concat([X, X]))
     assert fused.fallbacks == []
-    looks = fuser.fuse(lambda x: array_api_compat.array_namespace(x).exp(x) * 2, fallback="allow")
+    looks = fuser.fuse(lambda x: array_api_compat.array_namespace(x, 1.0).exp(x) * 2)
     np.testing.assert_allclose(looks(X), np.exp(X) * 2)
+    asks = fuser.fuse(lambda x: x * 2 + 1 if array_api_compat.is_numpy_array(x) else x)
+    np.testing.assert_array_equal(asks(X), X * 2 + 1)
+    assert looks.fallbacks == asks.fallbacks == []
