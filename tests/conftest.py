@@ -85,7 +85,7 @@ def ctrl_c() -> Iterator[None]:
 @pytest.fixture
 def never_brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small calls stay fused, though NumPy's operations take less: tests of how they are served."""
-    from fuser.calls import attributes, fused_function
+    from fuser.calls import attributes, fused_function, trace_cache
 
-    for module in (attributes, fused_function):
+    for module in (attributes, fused_function, trace_cache):
         monkeypatch.setattr(module, "is_brief", lambda *_: False)

@@ -113,7 +113,7 @@ OBJECTS = 64
 #: Calls of one kind that are looked at before the plain function is called without a look.
 PATIENCE = 4
 #: Times that the steps of a program are written down anew for calls with the same shapes.
-MISSED_LIMIT = 8
+MISSED_LIMIT = 4
 #: Values in arguments by which calls of the plain function are told apart; where there are more,
 #: lists and dicts are known by their class alone.
 MOST_COMPARED = 64
@@ -210,6 +210,7 @@ class FusedFunction(_Base[P, Result]):
         self._latest_out: Any = None
         self._takes_out = not takes_keyword(function, "out")
         self._long: dict[Any, int] = {}
+        self._ended_there: dict[Any, tuple[int, int]] = {}
         self._plain: dict[Any, PlainCalls] = {}
         self._met: dict[Any, Callable[[], Any]] = {}
         self._brief = False  # the call that was traced last, see `is_brief`
@@ -460,9 +461,13 @@ class FusedFunction(_Base[P, Result]):
         key = _kind_of(leaves, True) if anew else refusal_key(args, kwargs)
         if len(self._long) >= READY_LIMIT and key not in self._long:
             self._long.clear()
+            self._ended_there.clear()
         seen = self._long[key] = self._long.get(key, 0) + 1
+        reason = fell[-1] if fell else self._raising
+        often = self._ends_there_often(key, seen, reason)
         comes_again = not (self._knows_enough or all(map(_is_plain_leaf, leaves)))
-        patience = SIGNATURE_LIMIT if comes_again else PATIENCE
+        nested = anew and len(leaves) != len(args) + len(kwargs)
+        patience = SIGNATURE_LIMIT if comes_again else OBJECTS if nested else PATIENCE
         if seen < patience or not _NATIVE or self.fallback == "error" or timeline.listening():
             return
         if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
@@ -473,10 +478,9 @@ class FusedFunction(_Base[P, Result]):
                 structure, leaves = trees.flatten((args, kwargs))
                 entry = self._signatures.get(signature(structure, leaves))
             if all(map(_is_itself, leaves)):
-                reason = fell[-1] if fell else self._raising
                 if entry is not None and reason.code == "many-paths":
                     entry.part(reason, seen)
-                if entry is not None and entry.stop(leaves):
+                if entry is not None and entry.stop(leaves, often):
                     self._forget_ways()
                 told = functools.partial(_count_reason, self._fallback_counts, reason)
                 whole = entry is not None and entry.refused == reason and not entry.found
@@ -496,6 +500,24 @@ class FusedFunction(_Base[P, Result]):
                 installed = executor.planned_for(arrays).install(self, call)
                 if not installed and not any(is_cupy(type(leaf)) for leaf in leaves):
                     self._serve_plainly(call, args, kwargs)
+
+    def _ends_there_often(self, key: Any, seen: int, reason: Reason) -> bool:
+        """Whether at least as many calls ended in the plain function as were served natively.
+
+        Args:
+            key: what the calls have in common that end there.
+            seen: how many of them have been looked at.
+            reason: why they do.
+        """
+        served = 0 if self._native is None else self._native.hits
+        ended = seen + self.fallback_counts.get(reason, 0)
+        if seen == 1 or key not in self._ended_there:
+            self._ended_there[key] = served, ended - 1
+        if seen < PATIENCE:
+            return False
+        served_then, ended_then = self._ended_there[key]
+        self._ended_there[key] = served, ended
+        return ended - ended_then >= served - served_then
 
     def _serve_plainly(self, call: PlainCall, args: tuple[Any, ...], kwargs: Any) -> None:
         """Have the plain function run some calls like one that ended there."""
@@ -522,8 +544,10 @@ class FusedFunction(_Base[P, Result]):
         """
         given = bool(call.specialisation.trace.given_back)
         entry = self._signatures.get(signature(structure, leaves))
-        looking_ns = call.specialisation.looking_ns * (1 + (entry is not None and entry.in_vain))
-        if looking_ns and out is None and self._may_give_way and is_brief(call, looking_ns):
+        looking_ns = call.specialisation.looking_ns
+        in_vain_ns = 0.0 if entry is None else entry.in_vain_ns
+        brief = looking_ns and is_brief(call, max(looking_ns, in_vain_ns))
+        if brief and out is None and self._may_give_way:
             return False
         try:
             with internal_errors(_SHORT_WAY):
@@ -790,16 +814,20 @@ class FusedFunction(_Base[P, Result]):
         """
         if self.fallback == "error":
             return
-        kind = (len(leaves), _kind_of(leaves))
+        kind, entry = _kind_of(leaves), self._signatures[key]
         done = self._long[kind] = self._long.get(kind, 0) + 1
-        done = max(done, self._long.get(_kind_of(leaves, "in vain"), 0))
+        in_vain = self._long.get(_kind_of(leaves, "in vain"), 0)
+        done = max(done, in_vain * (TRACES // PATIENCE))
         if done <= TRACES or done & (done - 1) == 0:
             return
         again = [self._comes_again(leaf) for leaf in leaves if not _is_plain_leaf(leaf)]
+        unknown = not entry.found and entry.refused is None
+        if unknown and not again:  # lists of other lengths
+            again = [self._comes_again(key)]
         if not again or not all(again) or self._knows_enough:
-            if not self._signatures[key].found:
+            if unknown:
                 del self._signatures[key]
-            raise CannotRun(self._anew)
+            raise CannotRun(entry.refused or self._anew)
         self._long[kind] = 0
 
     @property
@@ -808,8 +836,11 @@ class FusedFunction(_Base[P, Result]):
         return self._brief and len(self._signatures) > OBJECTS
 
     def _comes_again(self, thing: Any) -> bool:
-        """Whether a call that was refused had this object; it is remembered, but not kept alive."""
-        text = type(thing) is str or type(thing) is bytes or thing is None
+        """Whether a call that was refused had this object; it is remembered, but not kept alive.
+
+        Texts are known by what they are, and so are signatures.
+        """
+        text = type(thing) in (str, bytes, tuple) or thing is None
         place = thing if text else id(thing)
         known = self._met.get(place)
         if known is not None and (text or known() is thing):
@@ -959,7 +990,7 @@ class FusedFunction(_Base[P, Result]):
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
-        self._long, self._plain, self._met = {}, {}, {}
+        self._long, self._ended_there, self._plain, self._met = {}, {}, {}, {}
         self._frames = None
         self._forget_ways()
 

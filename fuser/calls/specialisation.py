@@ -97,6 +97,7 @@ class Specialisation:
         asked = sum(call.is_inner for call in calls)
         loops = sum(call.name == LOOP for call in calls)
         steps: float = BREAK_NS * (len(calls) - asked - loops) + LOOP_NS * loops
+        steps += sum(OURS_NS.get(call.name, 0) for call in calls)
         steps += READ_NS * (0 < asked == len(calls)) + ASKED_NS * max(asked - 2, 0)
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
         repeats = any(type(view) is Broadcast for view in seen)
@@ -198,8 +199,9 @@ OPERATION_NS, GATHER_NS, VIEW_NS, NUMBER_NS, ELEMENT_NS = 400, 150, 100, 50, 0.5
 FRAME_NS = 3500
 #: Those of a way of known shapes and strides that finds integers, or what to write into, each time.
 READY_NS = 20_000
-#: Those of a look at a list, a dict or a set that a name leads to, and of each value in it.
-LOOK_NS, PART_NS = 300, 20
+#: Those of a look at a list, a dict or a set that a name leads to, and of each value in it; those
+#: of finding what a container of another class holds.
+LOOK_NS, PART_NS, OTHER_NS = 300, 20, 500
 #: Those of a function that keeps its results, which is asked for one.
 CALLED_NS = 600
 #: Those of numbers that are read off values, of each further one and each decision, and of results
@@ -207,6 +209,9 @@ CALLED_NS = 600
 READ_NS, ASKED_NS, REPEAT_NS = 500, 60, 3000
 #: Those around a function that NumPy runs between kernels, and around a loop over arrays.
 BREAK_NS, LOOP_NS = 180, 4000
+#: Those of what is done beside such a function: arrays that it changes are copies, and an object
+#: of np.vectorize is made at each call.
+OURS_NS = {"fuser.updated": 1000, "fuser.changed": 1000, "fuser.vectorized": 25_000}
 #: NumPy's operations up to which what is in vain beside them is more than a twentieth.
 IN_VAIN_NS = 5000
 _COMPARED = (list, dict, set)
@@ -215,18 +220,17 @@ _UNKNOWN = (FuserError, LookupError, NameError, TypeError, ArithmeticError)
 
 
 def _look_ns(held: Any) -> float:
-    """Nanoseconds of a look at a copy of a list, a dict or a set, and at those in it; 0 of others.
-
-    Tuples are looked at where they lie in one of these.
-    """
-    found, waiting = 0.0, [held] if type(held) in (*_COMPARED, Contents) else []
+    """Nanoseconds of a look at a copy of a container that may change, and at those in it."""
+    found, changes, waiting = 0.0, False, [held]
     while waiting:
-        each = waiting.pop()
-        parts = each.parts if type(each) is Contents else each
+        parts = waiting.pop()
+        changes = changes or type(parts) in _COMPARED or type(parts) is Contents
+        if type(parts) is Contents:
+            found, parts = found + OTHER_NS, parts.parts
         if type(parts) in (*_COMPARED, tuple):
             found += LOOK_NS + PART_NS * len(parts)
             waiting += parts.values() if type(parts) is dict else parts
-    return found
+    return found if changes else 0.0
 
 
 def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:

@@ -17,7 +17,7 @@ from fuser.base.records import changed, field, record
 from fuser.base.timeline import phase
 from fuser.base.trees import stands_for_others
 from fuser.base.unexpected import internal_errors
-from fuser.calls.specialisation import Call, Specialisation, is_brief, specialise
+from fuser.calls.specialisation import IN_VAIN_NS, Call, Specialisation, is_brief, specialise
 from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
@@ -52,8 +52,8 @@ class Signature:
     """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
     late: set[Any] = field(default_factory=set)
-    in_vain: bool = False
-    """Decisions do not pay where NumPy's operations are few: it runs some calls in the end."""
+    in_vain_ns: float = 0.0
+    """Where NumPy's operations take less, it runs all such calls, as it runs some in the end."""
     lock: threading.RLock = field(default_factory=forks.lock)
 
     def refuse(
@@ -76,23 +76,27 @@ class Signature:
             self.refuse(reason, self.found[0].names)
             self.found = []
 
-    def stop(self, leaves: Sequence[Any]) -> bool:
-        """Note that NumPy runs some calls after decisions, and others in no more than twice those.
+    def stop(self, leaves: Sequence[Any], often: bool) -> bool:
+        """Note that NumPy runs some calls in the end, and others in little more time than a look.
 
         Args:
             leaves: the arguments of one that it has run.
+            often: it runs as many as short ways serve, each of which was tried before.
 
         Returns:
             Whether that is new.
         """
         going_on = [known for known in self.found if known.trace.stopped is None]
-        if self.in_vain or len(going_on) == len(self.found):
+        if not self.found or not (often or len(going_on) < len(self.found)):
             return False
-        calls = [known.match(leaves) for known in going_on]
-        self.in_vain = all(
-            call is None or is_brief(call, 2 * call.specialisation.looking_ns) for call in calls
-        )
-        return self.in_vain
+        calls = [call for known in going_on if (call := known.match(leaves)) is not None]
+        looks_ns = [2 * call.specialisation.looking_ns for call in calls]
+        most_ns = max([*looks_ns, IN_VAIN_NS if often else 0.0])
+        each_ns = [most_ns] * len(calls) if often else looks_ns
+        if most_ns <= self.in_vain_ns or not all(map(is_brief, calls, each_ns)):
+            return False
+        self.in_vain_ns = most_ns
+        return True
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Look whether such calls are refused.

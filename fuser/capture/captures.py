@@ -476,11 +476,17 @@ class _Collector:
 
     def settle(self) -> None:
         """Look at objects again until the methods found there name nothing new."""
-        before = -1
+        before, seen = -1, 0
+        looked: tuple[Any, set[str], set[str]] = (None, set(), set())
         while before != len(self.names) + len(self.objects) + len(self._known):
             before = len(self.names) + len(self.objects) + len(self._known)
-            for thing in list(self.objects):
-                self.attributes(thing)
+            now = self._what_code_does(), set(self.names), set(self.doubted)
+            new = (now[1] - looked[1]) | (now[2] - looked[2]) if now[0] == looked[0] else now[1]
+            objects = list(self.objects)
+            for place, thing in enumerate(objects):
+                if place >= seen or new or is_fused(thing):
+                    self.attributes(thing, set(new if place < seen else now[1]))
+            seen, looked = len(objects), now
             for module in list(self._known.values()):
                 self._put_in(module)
             if "random" in self.names and not self.names.isdisjoint(_OF_GENERATORS):
@@ -497,6 +503,11 @@ class _Collector:
                 guard = self.guards[place]
                 known = snapshot(value, guard.name, identity=True)
                 self.guards[place] = changed(guard, expected=known)
+
+    def _what_code_does(self) -> tuple[Any, ...]:
+        """What decides how objects are looked at, beside the names that code has."""
+        asks = (self.own_names.isdisjoint(_EVERY), self.names.isdisjoint(_CLASS_OF))
+        return self.spells, self.compares, "super" in self.names, *asks
 
     def _asks_identity(self) -> bool:
         """Whether code asks whether two things are one."""
@@ -613,9 +624,13 @@ class _Collector:
         self._seen.add(id(value))
         self.objects.append(value)
 
-    def attributes(self, thing: Any) -> None:
-        """Guard the attributes of an object that the code names, and follow its methods."""
-        names = set(self.names)
+    def attributes(self, thing: Any, names: set[str]) -> None:
+        """Guard the attributes of an object that the code names, and follow its methods.
+
+        Args:
+            thing: the object.
+            names: those that are new, or all, where the object is, or where code does more.
+        """
         kind = thing if is_a(thing, type) else type(thing)
         if issubclass(kind, Enum):
             names |= {"_value_", "_member_map_"}
@@ -744,9 +759,8 @@ class _Collector:
 
     def _of_fused(self, thing: Any) -> None:
         """Guard what users have set on a fused function, where code does more than call it."""
-        codes = [function.__code__ for function in self.functions]
         called = self._fused.get(id(thing), set())
-        if not any(_looks_at(code, name) for code in codes for name in called):
+        if all(called.isdisjoint(_looked_at(each.__code__)) for each in self.functions):
             return
         for name in sorted(self.names):
             if name in vars(thing) and not name.startswith("_"):
@@ -907,19 +921,19 @@ def stored_attributes(function: Callable[..., Any]) -> set[str]:
 
 
 @memo(1024)
-def _looks_at(code: CodeType, name: str) -> bool:
-    """Whether code, or code inside it, does more with a name than to call what it stands for."""
+def _looked_at(code: CodeType) -> frozenset[str]:
+    """Names with which code, or code inside it, does more than to call what they stand for."""
+    found = set[str]()
     for part in codes_in(code):
-        every = {*part.co_names, *part.co_varnames, *part.co_freevars, *part.co_cellvars}
-        steps = list(dis.get_instructions(part)) if name in every else []
+        steps = list(dis.get_instructions(part))
         for place, step in enumerate(steps):
-            if step.argval != name or not step.opname.startswith(("LOAD_", "STORE_")):
+            if type(step.argval) is not str or not step.opname.startswith(("LOAD_", "STORE_")):
                 continue
             around = {steps[place - 1].opname, steps[min(place + 1, len(steps) - 1)].opname}
             calls = step.opname == "LOAD_METHOD" or "PUSH_NULL" in around or "NULL" in step.argrepr
             if not calls:
-                return True
-    return False
+                found.add(step.argval)
+    return frozenset(found)
 
 
 @memo(1024)

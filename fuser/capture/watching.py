@@ -175,6 +175,7 @@ def watched() -> Iterator[None]:
         before.disable()
     effects = codes_with_effects()
     outside = sys._getframe(2)  # who enters the context
+    quiet: dict[tuple[int, str], CodeType] = {}  # by identity: a hash of code reads all of it
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
@@ -185,7 +186,10 @@ def watched() -> Iterator[None]:
                 found.append(_reading(arg.__name__, frame))
                 raise found[-1]
         elif event == "call" or event == "return":
-            if event == "call" and frame.f_code in effects and not _is_aside(frame, outside):
+            code, module = frame.f_code, _module(frame)
+            if (id(code), module) in quiet:
+                return
+            if event == "call" and code in effects and not _is_aside(frame, outside):
                 found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
                 raise found[-1]
             if event == "call" and _reads(frame) and not _is_aside(frame, outside):
@@ -193,6 +197,9 @@ def watched() -> Iterator[None]:
                 raise found[-1]
             if _asks(frame):
                 found.append(_asked(frame))
+            elif not (_may_ask(code) or code in effects):
+                if is_permitted_code(module, code.co_name):
+                    quiet[id(code), module] = code
 
     sys.setprofile(watch)
     try:
@@ -288,15 +295,19 @@ def _effect(name: str, frame: FrameType) -> Unsupported:
 
 def _reads(frame: FrameType) -> bool:
     """Whether the user's code calls a function of a known package that reads more than that."""
-    module = str(frame.f_globals.get("__name__", ""))
-    if is_permitted_code(module, frame.f_code.co_name) or frame.f_back is None:
+    if is_permitted_code(_module(frame), frame.f_code.co_name) or frame.f_back is None:
         return False
     return not _is_trusted(frame.f_back)
 
 
+def _module(frame: FrameType) -> str:
+    """The name of the module that code is of."""
+    return str(frame.f_globals.get("__name__", ""))
+
+
 def _is_trusted(frame: FrameType) -> bool:
     """Whether code is of a package that is known."""
-    return is_trusted(str(frame.f_globals.get("__name__", "")))
+    return is_trusted(_module(frame))
 
 
 def _reading(name: str, frame: FrameType) -> Unsupported:

@@ -128,6 +128,66 @@ def test_calls_with_longer_lists_each_time_are_traced_a_few_times() -> None:
     assert len(fused._signatures) <= TRACES + 2
 
 
+def test_lists_of_other_lengths_are_traced_when_they_come_again() -> None:
+    """Where each call has a longer list, most calls are NumPy's without a trace."""
+    fused, x = fuser.fuse(lambda x, held: x + sum(held), fallback="allow"), np.arange(3.0)
+    for length in range(60):
+        np.testing.assert_array_equal(fused(x, [1.0] * length), x + length)
+    assert len(fused._signatures) <= TRACES + 2
+    for _ in range(3):
+        before = fuser.stats()["fallbacks"]
+        np.testing.assert_array_equal(fused(x, [1.0] * 50), x + 50)
+    assert fuser.stats()["fallbacks"] == before
+
+
+def test_decisions_beside_many_errors_are_not_tried_first() -> None:
+    """Where as many calls raise as not, and NumPy takes little time, it runs them at once."""
+
+    def checked(x: Any) -> Any:
+        assert (x >= 0).all(), "negative"
+        return np.sqrt(x) * 2.0 + 1.0
+
+    fused, good, bad = fuser.fuse(checked, fallback="allow"), np.ones(3), -np.ones(3)
+    for _ in range(4 * PATIENCE):
+        np.testing.assert_array_equal(fused(good), checked(good))
+        with pytest.raises(AssertionError, match="negative"):
+            fused(bad)
+    before = fuser.stats().get("decisions", 0)
+    for x in (good, good, good):
+        np.testing.assert_array_equal(fused(x), checked(x))
+    assert fuser.stats().get("decisions", 0) == before
+
+
+def test_a_container_that_is_compared_at_each_call_takes_longer_than_one_operation() -> None:
+    """So do an array that NumPy changes between kernels, and an object of np.vectorize."""
+
+    class Listed(list[Any]):
+        """A list of a user's."""
+
+    def cached(x: Any, n: int, cache: Any = {3: W}) -> Any:  # noqa: B006 - it is the point
+        return x + cache[n]
+
+    def added(x: Any) -> Any:
+        np.add.at(x, [0, 0], 1.0)
+        return x * 2.0
+
+    held = Listed([1.0])
+    kinds = np.vectorize(lambda a: a.sum(), signature="(n)->()")
+    programs: list[tuple[Any, tuple[Any, ...]]] = [
+        (cached, (np.ones(3), 3)), (added, (np.ones(3),)),
+        (lambda x, held: x * held[0], (np.ones(3), held)),
+        (lambda x: kinds(x) * 2.0, (np.ones((2, 3)),)),
+    ]  # fmt: skip
+    for function, args in programs:
+        fused = fuser.fuse(function, fallback="allow")
+        for _ in range(PATIENCE + 1):
+            fused(*args)
+        assert [reason.code for reason in fused.fallback_counts][-1] == "no-gain"
+
+
+W = np.arange(3.0)
+
+
 class Product:
     """A product of matrices, which grows."""
 
