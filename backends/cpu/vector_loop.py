@@ -4,6 +4,11 @@ The body stands in the text once. Whole vectors run on the arrays; what is left 
 a scratch vector (an element repeated, so that no lane holds garbage), goes through the same body,
 and is copied back. Where no result lies in memory that is read, what is left over of a row that
 has a whole vector is instead the end of one more vector, whose first elements are computed twice.
+
+Whole vectors of light bodies begin where a result's memory is aligned to vectors: stores that
+cross lines of the cache take up to twice as long. What is before that in a row, its head, is the
+start of one more vector. Where vectors must not overlap, the heads of long rows are a call of
+their own, before that of what is aligned.
 """
 
 from __future__ import annotations
@@ -17,8 +22,13 @@ from fuser.backends.cpu.shared_functions import ROWS
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
-#: Rows from which on it is worth looking whether vectors may overlap.
-_ROWS = 4
+#: Rows, or vectors of one, from which on it is worth looking whether vectors may overlap.
+_ROWS, _LONG_ROW = 4, 32
+#: Vectors after the head of a row, at least: where vectors overlap and what is written takes so
+#: many bytes, where it takes less, and where vectors must not overlap.
+_AFTER_HEAD, _FIRST_CACHE_BYTES = (3, 8, 32), 1 << 16
+#: What a vector belongs to: the middle of a row, what is left over, the head.
+_MIDDLE, _LEFT, _HEAD = range(3)
 
 
 def emit_section(
@@ -111,10 +121,18 @@ class VectorLoop:
         self.counted = [k for k in self.moving if section.operands[k].counted]
         self.stored = [k for k in self.moving if k not in self.counted]
         """What has memory that vectors are read from, or written to."""
-        self.overlapping = (
-            section.nest.rank > 1 and section.nest.strategy == "map" and self.lanes > 1
-            and not (self.strided or self.counted or section.carried or section.stream)
+        nest = section.nest
+        plain = nest.strategy == "map" and self.lanes > 1 and not (
+            self.strided or self.counted or section.carried or section.stream
         )
+        light = nest.repeated is None and not any(i.row.heavy for i in nest.body)
+        self.aligned = max(
+            (k for k in self.moving if k >= len(nest.loads) and plain and light),
+            key=lambda k: (self.sizes[k], -k), default=-1,
+        )
+        """The result whose memory whole vectors are aligned to; -1 for none."""
+        self.aligns = self.aligned >= 0
+        self.overlapping = plain and (nest.rank > 1 or self.aligns)
         """Whether rows may end with a vector of which some elements are computed twice."""
 
     def text(self) -> str:
@@ -138,18 +156,23 @@ class VectorLoop:
             f"  %rest = urem i64 %n, {self.lanes}",
             "  %last = sub i64 %rest, 1",
             "  %done.elements = sub i64 %n, %rest",
+            *(["  %kept.head = alloca i64", "  %kept.rest = alloca i64",
+               "  store i64 %rest, ptr %kept.rest"] if self.aligns else []),
             *(self._mask() if self._masked() else []),
             *(self._last_places() if self.counted else []),
             *(self._look(top.block) if self.overlapping else []),
             "  %some = icmp ult i64 %obegin, %oend",
             "  br i1 %some, label %place, label %done",
-            *self._begin_rows("begin" if self.overlapping else top.block),
+            *self._begin_rows(
+                "ready" if self.aligns else "begin" if self.overlapping else top.block
+            ),
             *(f"  store {start.typed}, ptr %carry{number}"
               for number, (start, _) in section.carried.items()),
             *middle.lines,
+            *(self._head() if self.aligns else []),
             "  %whole = icmp ne i64 %vectors, 0",
             "  br i1 %whole, label %vec, label %left",
-            *self._vector_loop(middle.block),
+            *self._vector_loop("row.whole" if self.aligns else middle.block),
             *self._left_over(),
             *self._next_row(),
             "done:",
@@ -206,6 +229,43 @@ class VectorLoop:
             ]
         return lines
 
+    def _head(self) -> list[str]:
+        """The elements before the first that is aligned; whole vectors begin after them."""
+        return [
+            "  br i1 %aligning, label %head.look, label %row.whole",
+            "head.look:",
+            *self._to_line("head", f"%row{self.aligned}"),
+            "  %from.line = sub i64 %n, %head",
+            f"  %past.vectors = urem i64 %from.line, {self.lanes}",
+            "  store i64 %head, ptr %kept.head",
+            "  store i64 %past.vectors, ptr %kept.rest",
+            "  %some.head = icmp ne i64 %head, 0",
+            "  br i1 %some.head, label %vec, label %middle",
+            "middle:",
+            "  %before = load i64, ptr %kept.head",
+            "  %after.head = sub i64 %n, %before",
+            f"  %middle.vectors = udiv i64 %after.head, {self.lanes}",
+            *(f"  %middle{k} = getelementptr {self.kinds[k]}, ptr %row{k}, i64 %before"
+              for k in self.moving),
+            "  br label %vec",
+            "row.whole:",
+        ]  # fmt: skip
+
+    def _to_line(self, name: str, place: str) -> list[str]:
+        """How many elements lie before the first that is aligned."""
+        return [
+            f"  %{name}.address = ptrtoint ptr {place} to i64",
+            f"  %{name}.back = sub i64 0, %{name}.address",
+            f"  %{name}.bytes = and i64 %{name}.back, {self._line_bytes - 1}",
+            f"  %{name} = udiv i64 %{name}.bytes, {self.sizes[self.aligned]}",
+        ]
+
+    @property
+    def _line_bytes(self) -> int:
+        """What whole vectors are aligned to: their own size, at most a native one's."""
+        size = self.lanes * self.sizes[self.aligned]
+        return min(self.section.module.features.vector_bytes, size)
+
     def _tails(self, stem: str, operands: Iterable[int]) -> list[str]:
         """Where left-over elements of operands begin, as `%<stem><k>`."""
         lines = []
@@ -227,19 +287,20 @@ class VectorLoop:
         vec = inside.block
         lines = ["vec:"]
         more = ", [ {}, %back ]" if self.overlapping else ""
+        more += ", [ {}, %head.look ], [ {}, %middle ]" if self.aligns else ""
         lines.append(
             f"  %left.vectors = phi i64 [ %vectors, %{row_block} ], [ %left.next, %{vec} ], "
-            f"[ 1, %tail.run ]{more.format(1)}"
+            f"[ 1, %tail.run ]{more.format(1, 1, '%middle.vectors')}"
         )
         lines.append(
-            f"  %phase = phi i1 [ false, %{row_block} ], [ %phase, %{vec} ], [ true, %tail.run ]"
-            f"{more.format('true')}"
+            f"  %phase = phi i8 [ {_MIDDLE}, %{row_block} ], [ %phase, %{vec} ], "
+            f"[ {_LEFT}, %tail.run ]{more.format(_LEFT, _HEAD, _MIDDLE)}"
         )
         for k in self.moving:
             left = f"%tail{k}" if k in self.counted else f"%scratch{k}"
             lines.append(
                 f"  %q{k} = phi ptr [ %row{k}, %{row_block} ], [ %qn{k}, %{vec} ], "
-                f"[ {left}, %tail.run ]{more.format(f'%back{k}')}"
+                f"[ {left}, %tail.run ]{more.format(f'%back{k}', f'%row{k}', f'%middle{k}')}"
             )
         for k in self.strided:
             step = self.section.inner[k]
@@ -265,6 +326,7 @@ class VectorLoop:
                 f"[ %places, %{vec} ], [ %last.places, %tail.run ]"
             )
         lines.extend(inside.lines)
+        end = "landed" if self.aligns else "row.end"
         for k in self.moving:
             step = str(self.lanes * self.sizes[k])
             if k in self.strided:
@@ -276,10 +338,13 @@ class VectorLoop:
             "  %more.vectors = icmp ne i64 %left.next, 0",
             "  br i1 %more.vectors, label %vec, label %vec.end",
             "vec.end:",
-            f"  br i1 %phase, label %{'over' if self.overlapping else 'tail.out'}, label %left",
-            *(["over:", "  br i1 %again, label %row.end, label %tail.out"]
+            f"  %in.middle = icmp eq i8 %phase, {_MIDDLE}",
+            f"  br i1 %in.middle, label %left, label %{'over' if self.overlapping else 'tail.out'}",
+            *(["over:", f"  br i1 %again, label %{end}, label %tail.out"]
               if self.overlapping else []),
-        ]
+            *(["landed:", f"  %from.head = icmp eq i8 %phase, {_HEAD}",
+               "  br i1 %from.head, label %middle, label %row.end"] if self.aligns else []),
+        ]  # fmt: skip
         return lines
 
     def _look(self, block: str) -> list[str]:
@@ -291,10 +356,13 @@ class VectorLoop:
             f"  %last.vector = sub i64 %n, {self.lanes}",
             "  %row.count = sub i64 %oend, %obegin",
             f"  %many.rows = icmp sge i64 %row.count, {_ROWS}",
-            "  %some.rest = icmp ne i64 %rest, 0",
-            "  %some.vectors = icmp ne i64 %vectors, 0",
+            f"  %long.row = icmp sge i64 %n, {_LONG_ROW * self.lanes}",
+            f"  %many = or i1 %many.rows, {'%long.row' if self.aligns else 'false'}",
+            f"  %n.rest = urem i64 %n, {self.lanes}",
+            f"  %some.vectors = icmp sge i64 %n, {self.lanes}",
+            *self._odd(),
             "  %odd = and i1 %some.rest, %some.vectors",
-            "  %worth = and i1 %odd, %many.rows",
+            "  %worth = and i1 %odd, %many",
             "  br i1 %worth, label %look, label %begin",
             "look:",
         ]
@@ -317,6 +385,68 @@ class VectorLoop:
         return [
             *lines, "  br label %begin", "begin:",
             f"  %again = phi i1 [ false, %{block} ], [ {apart}, %look ]",
+            *(self._aligning() if self.aligns else []),
+        ]  # fmt: skip
+
+    def _aligning(self) -> list[str]:
+        """Whether rows are so long that their heads are computed apart.
+
+        Within the first cache, stores that cross lines cost less, and rows have to be longer.
+        Where vectors must not overlap, the heads of all rows are another call.
+        """
+        size, section = self.sizes[self.aligned], self.section
+        far, near, apart = (k * self.lanes + self._line_bytes // size for k in _AFTER_HEAD)
+        steps = section.outer[self.aligned]
+        calls = [f"call i32 @{section.name}(ptr %block, i64 %obegin, i64 %oend, {span})"
+                 for span in ("i64 %ibegin, i64 %split", "i64 %split, i64 %iend")]  # fmt: skip
+        last = f"%steps{len(steps) - 1}" if steps else "0"
+        return [
+            "  %all.elements = mul i64 %n, %row.count",
+            f"  %is.far = icmp sge i64 %all.elements, {_FIRST_CACHE_BYTES // size}",
+            f"  %least = select i1 %is.far, i64 {far}, i64 {near}",
+            "  %are.long = icmp sge i64 %n, %least",
+            "  %aligning = and i1 %again, %are.long",
+            f"  %is.long = icmp sge i64 %n, {apart}",
+            "  %alone = xor i1 %again, true",
+            "  %splitting = and i1 %is.long, %alone",
+            "  br i1 %splitting, label %split.look, label %ready",
+            "split.look:",
+            f"  %skipped = mul i64 %ibegin, {size}",
+            f"  %split.at = getelementptr i8, ptr {section.pointers[self.aligned]}, i64 %skipped",
+            *self._to_line("heads", "%split.at"),
+            *(f"  %steps{d} = or i64 {step}, {f'%steps{d - 1}' if d else '0'}"
+              for d, step in enumerate(steps)),
+            f"  %odd.steps = and i64 {last}, {self._line_bytes - 1}",
+            "  %alike = icmp eq i64 %odd.steps, 0",
+            "  %some.heads = icmp ne i64 %heads, 0",
+            "  %splits = and i1 %alike, %some.heads",
+            "  br i1 %splits, label %split.rows, label %ready",
+            "split.rows:",
+            "  %split = add i64 %ibegin, %heads",
+            f"  %status.heads = {calls[0]}",
+            f"  %status.rows = {calls[1]}",
+            "  %status.both = or i32 %status.heads, %status.rows",
+            "  ret i32 %status.both",
+            "ready:",
+        ]  # fmt: skip
+
+    def _odd(self) -> list[str]:
+        """Whether rows have elements that are no part of whole vectors: `%some.rest`."""
+        if not self.aligns:
+            return ["  %some.rest = icmp ne i64 %n.rest, 0"]
+        k, section = self.aligned, self.section
+        lines = [f"  %base = ptrtoint ptr {section.pointers[k]} to i64",
+                 f"  %base.skipped = mul i64 %ibegin, {self.sizes[k]}",
+                 "  %base.first = add i64 %base, %base.skipped"]  # fmt: skip
+        found = "%base.first"
+        for d, step in enumerate(section.outer[k]):
+            lines.append(f"  %base.or{d} = or i64 {found}, {step}")
+            found = f"%base.or{d}"
+        return [
+            *lines,
+            f"  %base.odd = and i64 {found}, {section.module.features.vector_bytes - 1}",
+            "  %some.odd = or i64 %base.odd, %n.rest",
+            "  %some.rest = icmp ne i64 %some.odd, 0",
         ]
 
     def _left_over(self) -> list[str]:
@@ -325,7 +455,8 @@ class VectorLoop:
         stores = [k for k in self.stored if k >= len(self.section.nest.loads)]
         lines = [
             "left:",
-            "  %any.rest = icmp ne i64 %rest, 0",
+            *(["  %row.rest = load i64, ptr %kept.rest"] if self.aligns else []),
+            f"  %any.rest = icmp ne i64 %{'row.rest' if self.aligns else 'rest'}, 0",
             (f"  br i1 %any.rest, label %{'which' if self.overlapping else 'tail.in'}, "
             "label %row.end"),
             *(self._back() if self.overlapping else []),
@@ -387,11 +518,11 @@ class VectorLoop:
     def _mask(self) -> list[str]:
         """The lanes that left-over elements fill."""
         lanes = self.lanes
-        places = ", ".join(f"i32 {lane}" for lane in range(lanes))
-        mask = vector_type("i32", lanes)
+        places = ", ".join(f"i8 {lane}" for lane in range(lanes))
+        mask = vector_type("i8", lanes)
         return [
-            "  %rest.int = trunc i64 %rest to i32",
-            f"  %rest.one = insertelement {mask} poison, i32 %rest.int, i64 0",
+            "  %rest.byte = trunc i64 %rest to i8",
+            f"  %rest.one = insertelement {mask} poison, i8 %rest.byte, i64 0",
             (f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
             f"<{lanes} x i32> zeroinitializer"),
             f"  %mask = icmp ult {mask} <{places}>, %rest.all",

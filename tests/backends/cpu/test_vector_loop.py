@@ -1,4 +1,4 @@
-"""Rows whose last elements fill no vector: the last vector overlaps the one before it."""
+"""Rows whose ends fill no vector: the first and the last vector overlap the ones beside them."""
 
 from __future__ import annotations
 
@@ -87,6 +87,29 @@ def test_short_rows_take_narrow_vectors_where_wide_ones_would_be_half_empty(
             np.testing.assert_array_equal(own, plain)
         assert [schedule is not None for schedule in asked] == [narrow] * len(asked) != []
         asked.clear()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int16", "uint8"])
+def test_vectors_are_aligned_to_what_is_written(dtype: str) -> None:
+    """Wherever a long row begins, alone or not, apart from what is read or in its place."""
+    fused = fuser.fuse(lambda x, out: np.add(x * x, out, out=out), fallback="error")
+    beside = fuser.fuse(lambda x, y, out: np.add(x * x, y, out=out), fallback="error")
+    start = (np.random.default_rng(0).standard_normal(60_000) * 9).astype(dtype)
+    for offset in (0, 1, 3, 7, 8, 33):
+        for rows, width in ((1, 8_300), (3, 5_000), (2, 4_352), (5, 600), (260, 60)):
+            x = np.arange(rows * width).reshape(rows, width).astype(dtype)
+            for cut in (0, 5):
+                memory, plain = start.copy(), start.copy()
+                own, wanted = (
+                    each[offset : offset + x.size].reshape(x.shape)[:, cut:]
+                    for each in (memory, plain)
+                )
+                wanted[...] = x[:, cut:] * x[:, cut:] + wanted
+                fused(x[:, cut:], own)
+                np.testing.assert_array_equal(memory, plain)
+                wanted[...] = x[:, cut:] * x[:, cut:] + x[:, cut:]
+                beside(x[:, cut:], x[:, cut:], own)
+                np.testing.assert_array_equal(memory, plain)
 
 
 def test_threads_share_rows() -> None:
