@@ -66,15 +66,18 @@ class RowTruths(Reduction):
 
 #: Bytes of a vector of any processor, at most.
 MOST_VECTOR_BYTES = 64
-#: Bytes of a cache line.
-LINE_BYTES = 64
+#: Bytes of a cache line, and those by which a stage alone asks for later elements.
+LINE_BYTES, AHEAD_BYTES = 64, 4096
 
 
 def looked_ahead(nest: LoopNest) -> list[int]:
-    """Operands of which a nest's last stage asks for the next row: its work waits for no memory."""
+    """Operands of which a nest's last stage asks for what comes later.
+
+    Of several stages, the last one's work waits for no memory: it asks for the next row. One stage
+    alone asks for what is `AHEAD_BYTES` away: processors that do so themselves begin anew in each
+    page.
+    """
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
-        return []
-    if len(stages_of(nest).loops) < 2:
         return []
     return [
         k for k, desc in enumerate(nest.loads)
@@ -162,8 +165,10 @@ class RowReduction(RowTruths):
         return self.strides[k][self.nest.rank - 2]
 
     def _next_rows(self) -> list[str]:
-        """The next row of each operand."""
-        return [self.moved(self.rows[k], self._along(k)) for k in self.fetched]
+        """The next row of each operand, or what is some way ahead in this one."""
+        alone = len(self.stages.loops) < 2
+        return [self.moved(self.rows[k], str(AHEAD_BYTES) if alone else self._along(k))
+                for k in self.fetched]  # fmt: skip
 
     def _fetch(self, done: str) -> None:
         """Ask for elements of later rows after `done`."""

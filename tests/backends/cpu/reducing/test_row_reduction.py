@@ -2,7 +2,7 @@
 
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
-from fuser.backends.cpu.reducing.row_reduction import LINE_BYTES
+from fuser.backends.cpu.reducing.row_reduction import AHEAD_BYTES, LINE_BYTES
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.codegen import Instruction, LoopNest
@@ -28,10 +28,17 @@ def _asked(nest: LoopNest, schedule: Schedule = DEFAULT) -> int:
 
 
 def test_a_last_stage_asks_for_the_next_row() -> None:
-    """Each line of its turn once, of what has a row for each; no other stage, form or nest."""
+    """Each line of its turn once, of what has a row for each; no other stage or form."""
     spread = (("sum", (0,)), ("subtract", (0, 2)), ("multiply", (3, 1)), ("sum", (4,)))
     assert _asked(_nest(*spread)) == 4 * 64 // LINE_BYTES
     assert not _asked(_nest(*spread), AWAITED)
     assert not _asked(_nest(*spread), batch(16))
-    assert not _asked(_nest(("multiply", (0, 1)), ("sum", (2,))))
     assert _asked(_nest(*spread[:3], store=ROWS))
+
+
+def test_a_stage_alone_asks_for_what_lies_ahead() -> None:
+    """A page ahead, once for each line: of what has a row for each, not of the weights."""
+    module = Module(KNOWN_TARGETS["avx512"][2])
+    emit_nest(module, _nest(("multiply", (0, 1)), ("sum", (2,))), "k", DEFAULT)
+    assert _asked(_nest(("multiply", (0, 1)), ("sum", (2,)))) == 4 * 64 // LINE_BYTES
+    assert f"i64 {AHEAD_BYTES}\n" in module.text()
