@@ -56,6 +56,8 @@ def difference(wanted: Any, found: Any, ulp: float = 0, close: float = 0) -> str
         return f"shape {wanted.shape} against {found.shape}"
     if visible_strides(wanted) != visible_strides(found):
         return f"strides {wanted.strides} against {found.strides} for shape {wanted.shape}"
+    if wanted.tobytes() == found.tobytes():  # most often: a third of the time
+        return ""
     wrong = wrong_places(np.asarray(wanted), np.asarray(found), ulp, close)
     if not wrong.any():
         return ""
