@@ -90,8 +90,8 @@ def changed(value: Record, **fields: Any) -> Record:
         fields: new values.
     """
     names = type(value).__match_args__  # type: ignore[attr-defined] # every record has it
-    kept = {name: getattr(value, name) for name in names}
-    return type(value)(**{**kept, **fields})
+    values = [fields.pop(n) if n in fields else getattr(value, n) for n in names]
+    return type(value)(*values, **fields)
 
 
 def _made(cls: Any, frozen: bool, slots: bool, eq: bool, weakref_slot: bool) -> Any:
