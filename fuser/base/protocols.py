@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Iterator
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -139,6 +140,22 @@ def namespace_of(value: Any) -> Any:
     if found is None or type(found[0]) not in _OWN_NAMESPACES:
         return None
     return found[0].__get__(value, type(value))
+
+
+def slots_of(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield where an object keeps attributes outside of a namespace, and what is there.
+
+    Args:
+        value: anything.
+    """
+    for kind in mro_of(value):
+        for place in _namespace(kind).values():
+            if type(place) is MemberDescriptorType:
+                try:
+                    held = place.__get__(value)
+                except AttributeError:  # nothing in it
+                    continue
+                yield place, held
 
 
 def has_own_hash(value: Any) -> bool:

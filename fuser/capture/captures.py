@@ -143,6 +143,12 @@ class NameGuard:
         return same_value(now, self.expected) if self.by_value else now is self.expected
 
     @property
+    def place(self) -> tuple[int, str]:
+        """The name and what it is a name in, by identity: some scopes are made at each look."""
+        scope = self.scope
+        return id(scope.thing if type(scope) in (Slots, Kinds) else scope), self.name
+
+    @property
     def asks(self) -> bool:
         """Whether looking runs code of the user's."""
         return type(self.scope) is Asked and self.scope.runs

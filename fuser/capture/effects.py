@@ -190,8 +190,7 @@ class Surroundings:
         for guard, before in self._names:
             now = _value(guard.scope, guard.name)
             same = type(now) is type(before) and type(now) in (int, str) and now == before
-            place = _place(guard)
-            if now is not before and not same and met.has(place, place[0]):
+            if now is not before and not same and met.has(guard.place, guard.place[0]):
                 changed = changed or guard.name
                 self._note(guard.scope, [guard.name])
                 _restore(guard, before)
@@ -259,7 +258,7 @@ class _Met:
     def _look(self, guards: Iterable[NameGuard], objects: Iterable[Any]) -> None:
         """Find what names and objects lead to."""
         seen = {id(namespace_of(thing)) for thing in objects}
-        self._known = {0, *seen, *map(_place, guards)}
+        self._known = {0, *seen, *(guard.place for guard in guards)}
         held = [_value(guard.scope, guard.name) for guard in guards]
         for thing in objects:
             space = namespace_of(thing)
@@ -267,12 +266,6 @@ class _Met:
             held += [thing, *(each for each in arrays if type(each) is np.ndarray)]
         for each in held:
             self._known.update(map(id, _within(each, seen)))
-
-
-def _place(guard: NameGuard) -> tuple[int, str]:
-    """A name and what it is a name in, by identity: scopes of objects are made at each look."""
-    scope = guard.scope
-    return id(scope.thing if type(scope) in (Slots, Kinds) else scope), guard.name
 
 
 def _within(value: Any, seen: set[int], deep: bool = True) -> Iterator[Any]:

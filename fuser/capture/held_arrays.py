@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
-from fuser.capture.captures import Asked, NameGuard, Slots, arrays_of, has_elements
+from fuser.base.records import changed
+from fuser.capture.captures import Asked, NameGuard, arrays_of, has_elements
 from fuser.capture.contents import snapshot
 from fuser.capture.effects import form_of
 from fuser.tracing.trace_result import Trace
@@ -66,21 +67,16 @@ def further_guards(
         known: guards that there are already.
     """
     read = {id(array) for array in trace.graph.captured}
-    guarded = {(id(_place(guard.scope)), guard.name) for guard in known}
+    guarded = {guard.place for guard in known}
     found: dict[tuple[int, str], NameGuard] = {}
     for scope, name, value in holders:
-        key = (id(_place(scope)), name)
-        if key in guarded or key in found:
+        guard = NameGuard(scope, name, value, not has_elements(value))
+        if guard.place in guarded or guard.place in found:
             continue
         seen = snapshot(value, name)
         if any(id(array) in read for array in arrays_of(seen)):
-            found[key] = NameGuard(scope, name, seen, not has_elements(value))
+            found[guard.place] = changed(guard, expected=seen)
     return list(found.values())
-
-
-def _place(scope: Any) -> Any:
-    """What a scope is of, where it is made anew at each look."""
-    return scope.thing if type(scope) is Slots else scope
 
 
 def reaches_arrays(names: Iterable[NameGuard]) -> bool:

@@ -16,7 +16,6 @@ from enum import Enum
 from types import (
     FunctionType,
     MappingProxyType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
     SimpleNamespace,
@@ -27,7 +26,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.packages import OF_CLASSES, UNCOPIED, root
-from fuser.base.protocols import is_a, is_scalar, module_of, type_has
+from fuser.base.protocols import is_a, is_scalar, module_of, slots_of, type_has
 from fuser.capture.captures import Slots, has_elements, is_fused, names_of
 from fuser.capture.contents import WRAPPING, parts_of, same_parts
 from fuser.tracing.builtin_names import REMEMBERING
@@ -163,9 +162,7 @@ class Copies:
         elif _is_copyable(value):
             yield from (_space(value) or {}).values()
             yield from _of_class(kind).values()
-            for place in _slots(kind):
-                with suppress(AttributeError):  # nothing in it
-                    yield place.__get__(value)
+            yield from (part for _, part in slots_of(value))
 
     def _named(self, function: FunctionType) -> Iterator[Any]:
         """What a function reaches by its names."""
@@ -223,9 +220,8 @@ class Copies:
                     method = type(part) is FunctionType
                     space[name] = MethodType(self.of(part), made) if method else self.of(part)
                     self.shadowed.append(kind)
-        for place in _slots(kind):
-            with suppress(AttributeError):  # nothing in it
-                part = place.__get__(value)
+        for place, part in slots_of(value):
+            with suppress(AttributeError):  # the namespace of a SimpleNamespace
                 place.__set__(made, self.held(Slots(value), place.__name__, part))
         known = None if space is None else dict(space)
         self._before.append((value, made, known, _held, _held(made)))
@@ -342,21 +338,9 @@ def _has_space(kind: type) -> bool:
     return root(module_of(kind)) not in UNCOPIED and hasattr(kind, "__dict__")
 
 
-def _slots(kind: type) -> list[Any]:
-    """Where objects of a class keep attributes without a namespace."""
-    return [
-        place for each in kind.__mro__ for place in vars(each).values()
-        if type(place) is MemberDescriptorType
-    ]  # fmt: skip
-
-
 def _held(value: Any) -> list[Any]:
     """What the slots of an object hold, those with anything in them."""
-    found = []
-    for place in _slots(type(value)):
-        with suppress(AttributeError):
-            found += [place, place.__get__(value)]
-    return found
+    return [each for found in slots_of(value) for each in found]
 
 
 def _factory(value: Any) -> Any:

@@ -19,7 +19,6 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
@@ -31,7 +30,7 @@ from fuser.base import budget
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported, short_path
 from fuser.base.packages import UNWATCHED, WITHOUT_CODE, root
-from fuser.base.protocols import is_a, is_scalar, module_of, namespace_of
+from fuser.base.protocols import is_a, is_scalar, module_of, namespace_of, slots_of
 from fuser.capture import staging
 from fuser.capture.codes import codes_in
 from fuser.capture.contents import parts_of
@@ -53,7 +52,6 @@ _BY_TEXT = frozenset(
     "getattr globals vars locals __dict__ attrgetter methodcaller import_module __import__ modules "
     "_getframe".split()
 )
-_SLOT = MemberDescriptorType
 #: What leads nowhere.
 _PLAIN = (np.ndarray, np.ufunc, np.dtype, BuiltinFunctionType)
 #: A function that reaches more than so many things is watched.
@@ -135,10 +133,8 @@ def _parts(value: Any, classes: set[int]) -> tuple[list[CodeType], list[Any]]:
         return [], [value.fget, value.fset]
     if is_a(value, (staticmethod, classmethod)) or type(value) is REMEMBERING:
         return [], [value.__wrapped__]
-    slots = [place for kind in kinds for place in vars(kind).values() if type(place) is _SLOT]
-    for place in slots:
-        with suppress(AttributeError, TypeError):  # nothing in it; or a class is looked at
-            held.append(place.__get__(value))
+    if not is_a(value, type):
+        held += [part for _, part in slots_of(value)]
     return [], [*held, namespace_of(value)]
 
 
