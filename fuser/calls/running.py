@@ -169,7 +169,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
         CannotRun, Unsupported: the plain function has to be run.
         PatternMiss: the specialisation does not hold after all.
         ReadOnlyError: an argument cannot be written into.
-        OutOfRangeError: a number does not fit, and the function writes or calls before it meets it.
+        OutOfRangeError: a number does not fit.
     """
     trace, spec = call.specialisation.trace, call.specialisation.spec
     targets = targets_of(trace, out, call.sizes)
@@ -203,10 +203,8 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any, paused: Any = None) ->
             call.learn(learned)
         else:
             results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
-    except OverflowError as error:  # nothing has been launched
-        if trace.writes or not isinstance(spec, KernelSpec):
-            raise OutOfRangeError(*error.args) from None
-        raise
+    except OverflowError as error:  # nothing has been launched, and the function may catch it
+        raise OutOfRangeError(*error.args) from None
     if trace.stopped is not None:
         call.specialisation.stops += 1
         raise CannotRun(trace.stopped, call)

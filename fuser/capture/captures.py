@@ -325,6 +325,9 @@ def look_around(
     """
     collector = _Collector()
     collector._guarded.update(without)
+    asked = getattr(function, "__func__", function)
+    held = (asked.__closure__ or ()) if "__objects__" in getattr(asked, "__dict__", ()) else ()
+    collector.asked_for = [asked, *(cell.cell_contents for cell in held)]
     collector.contents(function)
     for thing in objects:
         collector.contents(thing)
@@ -374,6 +377,8 @@ class _Collector:
         self._containers: list[tuple[int, Any]] = []
         """Lists, dicts and their like, each after the index of its guard."""
         self.names: set[str] = set()
+        self.asked_for: list[Any] = []
+        """Functions whose code is looked at, whichever package they are of."""
         self.spells = False
         """Whether code asks objects for their texts."""
         self.compares = False
@@ -418,7 +423,8 @@ class _Collector:
             self.contents(thing.__self__)
             return
         if type(thing) is np.vectorize:
-            self.value(vars(thing), "pyfunc", thing.pyfunc)
+            for name in ("pyfunc", "otypes", "signature", "excluded", "cache"):
+                self.value(vars(thing), name, getattr(thing, name), thing)
             return
         if is_a(thing, property):
             for part in (thing.fget, thing.fset, thing.fdel):
@@ -441,7 +447,10 @@ class _Collector:
             self.objects.append(thing)
             if thing.__module__ == "functools":  # what `singledispatch` keeps, and its like
                 self._cells(thing, (dict, FunctionType))
-            return
+            elif thing.__closure__:  # what it wraps of the user's, and what it counts
+                self._cells(thing, (FunctionType, list, dict))
+            if not any(thing is each for each in self.asked_for):
+                return
         self.functions.append(thing)
         names = names_of(thing.__code__)
         self.names |= names
@@ -799,13 +808,14 @@ class _Collector:
             self._add(NameGuard(Kinds(thing, kept), name, value, type(value) is int, holder))
 
     def _within(self, thing: Any) -> None:
-        """Guard attributes of an object of a known package: named ones, arrays, what it calls."""
+        """Guard attributes of an object of a known package: named ones and arrays; or all."""
         space = namespace_of(thing)
         if is_a(thing, type) or type(space) is not dict:
             return
-        calls = module_of(type(thing)) == "functools"
+        place = root(thing.__globals__ if is_a(thing, FunctionType) else module_of(type(thing)))
+        every = place in ("functools", "scipy")  # code that is not looked at names others
         for name, value in space.items():
-            if calls or name in self.names or any(True for _ in arrays_of(value)):
+            if every or name in self.names or any(True for _ in arrays_of(value)):
                 self.value(space, name, value)
         for name in sorted(self.doubted - space.keys()):
             self._absent(space, name, space)

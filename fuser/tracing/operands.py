@@ -21,6 +21,9 @@ def check_out(found: np.dtype[Any], out: np.dtype[Any], casting: Any, name: str)
         TypeError: as NumPy's.
     """
     if not np.can_cast(found, out, casting):
+        ufunc = getattr(np, name, None)
+        if isinstance(ufunc, np.ufunc) and ufunc.nout == 1:  # which has an error of its own
+            ufunc(*[np.empty(0, found)] * ufunc.nin, out=np.empty(0, out), casting=casting)
         raise TypeError(
             f"Cannot cast ufunc '{name}' output from {found!r} to {out!r} "
             f"with casting rule '{casting}'"

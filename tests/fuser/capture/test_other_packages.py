@@ -183,3 +183,48 @@ def test_routines_that_change_arguments_are_refused_by_name() -> None:
     expected = 2.0 * np.ones(5) + y + 1
     assert fused(np.ones(5)).tolist() == expected.tolist()
     assert y.tolist() == (expected - 1).tolist()
+
+
+def squared_less_one(x: float) -> float:
+    """A function that counts its calls."""
+    squared_less_one.__dict__["calls"] += 1
+    return x**2 - 1
+
+
+@pytest.mark.parametrize("name", ["iterate", "start", "solve"])
+def test_what_objects_of_scipy_hold_is_as_numpy_leaves_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists in their attributes, and what functions of the user's count, change once a call."""
+    zeros = pytest.importorskip("scipy.optimize._zeros_py")
+    found = []
+    for fused in (False, True):
+        if fused:
+            method = fuser.fuse(getattr(zeros.TOMS748Solver, name), fallback="allow")
+            monkeypatch.setattr(zeros.TOMS748Solver, name, method)
+        for _ in range(2):
+            squared_less_one.__dict__["calls"] = 0
+            root, told = zeros.toms748(squared_less_one, 0.5, 2.2, full_output=True)
+            calls = squared_less_one.__dict__["calls"]
+            found.append((root, told.function_calls, told.iterations, calls))
+    assert set(found) == {(1.0, 10, 5, 10)}
+
+
+def test_what_a_step_of_scipys_reads_is_read_at_each_call() -> None:
+    """It holds its state in lists and numbers that the user's code does not name."""
+    zeros = pytest.importorskip("scipy.optimize._zeros_py")
+    solvers = []
+    for _ in range(2):
+        solver = zeros.TOMS748Solver()
+        solver.start(lambda x: x**3 - 2 * x - 5, 1.0, 10.0)
+        solver.d, solver.fd = solver._update_bracket(2.5, 5.6)
+        solvers.append(solver)
+
+    def stepped(x: Any, solver: Any) -> Any:
+        return x + solver.iterate()[1]
+
+    fused, x = fuser.fuse(stepped, fallback="allow"), np.arange(3.0)
+    for _ in range(4):
+        np.testing.assert_array_equal(fused(x, solvers[0]), stepped(x, solvers[1]))
+        assert solvers[0].ab == solvers[1].ab
+        assert solvers[0].function_calls == solvers[1].function_calls
