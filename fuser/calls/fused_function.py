@@ -363,7 +363,8 @@ class FusedFunction(_Base[P, Result]):
             return self._fall_back(self._reentered, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
-        if any(lazy_arrays.is_labelled(leaf) or lazy_arrays.is_mapped(leaf) for leaf in leaves):
+        wraps = any(lazy_arrays.is_labelled(each) or lazy_arrays.is_mapped(each) for each in leaves)
+        if wraps and not lazy_arrays.is_of_labels(self.__wrapped__):
             from fuser.calls import wrapped_arrays  # most programs have none
 
             if (wrapped := wrapped_arrays.caller(leaves, out)) is not None:

@@ -57,6 +57,15 @@ def is_labelled(leaf: Any) -> bool:
     return False
 
 
+def is_of_labels(function: Callable[..., Any]) -> bool:
+    """Whether a function is of a package of values with labels: it works on these, not on arrays.
+
+    Args:
+        function: that may be called with some.
+    """
+    return root(str(getattr(function, "__module__", ""))) in LABELLED
+
+
 def is_mapped(leaf: Any) -> bool:
     """Whether an argument is a memory-mapped array, and of no class derived from these.
 

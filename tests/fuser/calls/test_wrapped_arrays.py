@@ -123,3 +123,18 @@ def test_tensors_are_not_copied() -> None:
     assert plain(torch.rand(7, requires_grad=True)).requires_grad
     assert plain.fallbacks[0].code == "unsupported-array"
     assert "gradients" in str(plain.fallbacks[0])
+
+
+def test_functions_of_the_package_itself_get_what_they_are_given() -> None:
+    """They work on labels, and are asked for what we ask values with labels for."""
+    pandas = pytest.importorskip("pandas")
+    seen: list[Any] = []
+
+    def summed(values: Any) -> Any:
+        seen.append(type(values))
+        return values.sum()
+
+    summed.__module__ = "pandas.core.series"
+    fused, values = fuser.fuse(summed, fallback="allow"), pandas.Series([1.0, 2.0])
+    assert [fused(values) for _ in range(3)] == [3.0] * 3
+    assert seen == [pandas.Series] * 3
