@@ -74,8 +74,8 @@ def looked_ahead(nest: LoopNest) -> list[int]:
     """Operands of which a nest's last stage asks for what comes later.
 
     Of several stages, the last one's work waits for no memory: it asks for the next row. One stage
-    alone asks for what is `AHEAD_BYTES` away: processors that do so themselves begin anew in each
-    page.
+    alone asks for what is `AHEAD_BYTES` away, in rows whose vectors cross lines of the cache:
+    of whole lines, processors ask early enough themselves.
     """
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
         return []
@@ -130,6 +130,8 @@ class RowReduction(RowTruths):
         """Operands whose later rows the last stage asks for."""
         self.later: list[str] = []
         """Addresses of the rows that the last stage asks for."""
+        self.asking = ""
+        """Whether a stage alone asks, in this row."""
         vectors = unrolled(nest, tuning.ROW_UNROLL, by_stage=self.by_stage)
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
@@ -166,20 +168,29 @@ class RowReduction(RowTruths):
 
     def _next_rows(self) -> list[str]:
         """The next row of each operand, or what is some way ahead in this one."""
-        alone = len(self.stages.loops) < 2
-        return [self.moved(self.rows[k], str(AHEAD_BYTES) if alone else self._along(k))
-                for k in self.fetched]  # fmt: skip
+        if len(self.stages.loops) > 1:
+            return [self.moved(self.rows[k], self._along(k)) for k in self.fetched]
+        addresses = [self.number(f"ptrtoint ptr {self.rows[k]} to i64") for k in self.fetched]
+        found = reduce(lambda one, other: self.number(f"or i64 {one}, {other}"), addresses)
+        offset = self.number(f"and i64 {found}, {LINE_BYTES - 1}")
+        self.asking = self.b.value(f"icmp ne i64 {offset}, 0", "i1", 1).text
+        return [self.moved(self.rows[k], str(AHEAD_BYTES)) for k in self.fetched]
 
     def _fetch(self, done: str) -> None:
         """Ask for elements of later rows after `done`."""
         b = self.b
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        asked = b.label("asked")
+        if self.asking:
+            b.branch(self.asking, b.label("ask"), asked)
         for k, top in zip(self.fetched, self.later, strict=True):
             size = conversion.bytes_of(self.nest.loads[k].dtype)
             offset = self.number(f"mul i64 {done}, {size}")
             for line in range(0, self.lanes * size, LINE_BYTES):
                 ahead = self.moved(top, self.number(f"add i64 {offset}, {line}"))
                 b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+        if self.asking:
+            b.jump(asked)
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
