@@ -124,7 +124,10 @@ class Clusters:
     def _place(self, name: str) -> None:
         """Have a layer join a cluster, or begin one."""
         tasks = self._layers[name]
-        if len(tasks) < FEWEST or name in self._needs[name] or not self._is_alike(tasks):
+        if len(tasks) < FEWEST or name in self._needs[name]:
+            return
+        first = self.graph[next(iter(tasks))]
+        if not (isinstance(first, Task) and first.dependencies and only_computes(first)):
             return
         reads = set(next(iter(tasks.values())))
         for cluster in reversed(self.clusters):
@@ -133,7 +136,10 @@ class Clusters:
             ):
                 continue
             lanes = cluster.lanes_of(tasks)
-            if lanes is not None and not self._waits(name, cluster):
+            if (
+                lanes is not None and not self._waits(name, cluster)
+                and all(map(self._is_alike, (cluster.layers[0], name)))
+            ):  # fmt: skip
                 cluster.add(name, tasks, lanes)
                 self._of[name] = cluster
                 return
@@ -141,11 +147,11 @@ class Clusters:
         self._of[name] = cluster
         cluster.add(name, tasks, {key: lane for lane, key in enumerate(tasks)})
 
-    def _is_alike(self, tasks: Mapping[Any, list[Any]]) -> bool:
-        """Whether a layer's tasks only compute, and all do the same."""
-        first = self.graph[next(iter(tasks))]
-        if not (isinstance(first, Task) and first.dependencies and only_computes(first)):
-            return False
+    def _is_alike(self, name: str) -> bool:
+        """Whether a layer's tasks all do the same: asked where two layers could go together."""
+        tasks = self._layers[name]
+        if self._operands.keys() >= tasks.keys():
+            return True
         done = None
         for key in tasks:
             order: dict[Any, str] = {}
