@@ -44,7 +44,7 @@ from fuser.base.protocols import (
     type_has,
 )
 from fuser.base.records import changed, record
-from fuser.capture.codes import codes_in, compares_identity
+from fuser.capture.codes import CONSTANTS, codes_in, compares_identity
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot, spend_on
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import is_generator, shared_generators
@@ -968,7 +968,7 @@ def _compares(code: CodeType) -> bool:
             if step.opcode == _COMPARE_OP and step.argval in ("==", "!="):
                 last, before = steps[place - 1].opname, steps[place - 2].opname
                 alone = last.startswith("LOAD_") and last not in ("LOAD_ATTR", "LOAD_METHOD")
-                if last != "LOAD_CONST" and not (alone and before == "LOAD_CONST"):
+                if last not in CONSTANTS and not (alone and before in CONSTANTS):
                     return True
     return False
 

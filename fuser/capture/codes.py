@@ -29,8 +29,9 @@ UNROLLED_OPERATIONS = 1024
 _OPERATIONS = frozenset(
     name for name in dis.opmap if name == "COMPARE_OP" or name.startswith(("BINARY_OP", "UNARY_"))
 )
-_CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
-_ARITHMETIC = _OPERATIONS | _CONSTANTS | frozenset(
+#: Instructions that put a constant on the stack.
+CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
+_ARITHMETIC = _OPERATIONS | CONSTANTS | frozenset(
     "LOAD_FAST LOAD_FAST_LOAD_FAST LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_DEREF "
     "LOAD_GLOBAL STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP NOP NOT_TAKEN TO_BOOL "
     "BUILD_TUPLE JUMP_FORWARD POP_JUMP_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_FORWARD_IF_FALSE "
@@ -116,7 +117,7 @@ def _turns(before: list[dis.Instruction], function: FunctionType) -> int:
               if step.opname == "LOAD_GLOBAL" and step.argval == "range"]  # fmt: skip
     numbers: list[Any] = []
     for step in before[ranges[-1] + 1 :] if ranges else ():
-        if step.opname in (*_CONSTANTS, "LOAD_GLOBAL", "LOAD_DEREF"):
+        if step.opname in (*CONSTANTS, "LOAD_GLOBAL", "LOAD_DEREF"):
             numbers.append(_number(step, function))
             if type(numbers[-1]) is not int:
                 return 0
@@ -137,7 +138,7 @@ def _turns(before: list[dis.Instruction], function: FunctionType) -> int:
 
 def _number(step: dis.Instruction, function: FunctionType) -> Any:
     """What an instruction loads; None where that is not known."""
-    if step.opname in _CONSTANTS:
+    if step.opname in CONSTANTS:
         return step.argval
     if step.opname == "LOAD_GLOBAL":
         return function.__globals__.get(step.argval)

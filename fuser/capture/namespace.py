@@ -336,7 +336,7 @@ class Substitution:
                 self.left.append(value)
                 self.copies.note_callable(value, other)
                 return other
-        if ALIKE.isdisjoint(sys.modules):
+        if sys.modules.keys().isdisjoint(ALIKE):
             return value
         from fuser.capture import numpy_alike
 

@@ -27,6 +27,8 @@ Space = dict[str, Any] | MappingProxyType[str, Any]
 _TAG_OFFSET = 24
 #: Where a class keeps the number of its latest change: `tp_version_tag`, and nothing behind it.
 _VERSION_OFFSET = 384
+#: Names of a class whose change is not counted: CPython 3.14 keeps them beside what it counts.
+_UNCOUNTED = ("__name__", "__qualname__")
 #: What a guard by value may hold that changes in place.
 _CHANGING = (*CONTAINERS, Contents)
 
@@ -115,7 +117,8 @@ def by_class(guards: Iterable[Any]) -> list[Any]:
     found: list[Any] = []
     classes: dict[int, tuple[type, list[NameGuard]]] = {}
     for guard in guards:
-        owner = guard.owner if _VERSIONED and type(guard) is NameGuard else None
+        counted = _VERSIONED and type(guard) is NameGuard and guard.name not in _UNCOUNTED
+        owner = guard.owner if counted else None
         if owner is None or (guard.by_value and type(guard.expected) in _CHANGING):
             found.append(guard)
         else:
