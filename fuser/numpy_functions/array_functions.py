@@ -148,6 +148,11 @@ def _clip(
     return tracing.wrap(node, not node.shape)
 
 
+_INTEGERS = np.arange(2)
+#: Whether np.round of integers is the array itself, as before NumPy 2.4.
+_KEEPS_INTEGERS = np.round(_INTEGERS) is _INTEGERS
+
+
 @handles(np.round, np.around)
 def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: half to even, scaled by a power of ten as NumPy scales."""
@@ -158,6 +163,8 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if x.dtype.kind != "f":
         if digits < 0:
             raise Unsupported("unsupported-argument", "np.round", "integers with decimals below 0")
+        if _KEEPS_INTEGERS and x.dtype.kind in "iu" and out is None and x is a:
+            return x
         node = tracing.own(x.node, x.dtype, "K")
     elif digits == 0:
         node = tracing.node("rint", [x.node])
