@@ -514,7 +514,7 @@ class FusedFunction(_Base[P, Result]):
         ended = seen + self.fallback_counts.get(reason, 0)
         if seen == 1 or key not in self._ended_there:
             self._ended_there[key] = served, ended - 1
-        if seen < PATIENCE:
+        if seen < TRACES:
             return False
         served_then, ended_then = self._ended_there[key]
         self._ended_there[key] = served, ended
