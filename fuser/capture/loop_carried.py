@@ -99,7 +99,7 @@ class Carried:
             raise NotALoop("two names become one array")
         for storage in (*arrays, *(slot.storage for slot in self._pass.slots)):
             if storage.shared or storage.reshapes:
-                raise NotALoop("a reshape of an array, or what a function gave, may be a view")
+                raise Again("a reshape of an array, or what a function gave, may be a view")
         self._follow()
 
     def _is_whole(self, target: Any, known: int) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fuser.base.records import record
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
 from fuser.capture.codes import UNROLLED_OPERATIONS
 from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
 from fuser.capture.staging import LoopSource
-from fuser.ir.graph import Node, make_input, walk
+from fuser.ir.graph import Node, make_constant, make_input, walk
+from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.late_numbers import LateNumber, float_node, is_float
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
@@ -76,9 +79,10 @@ class Pass:
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
         self.flags: dict[str, None] = {}  # truth values that iterations change
-        #: floats that they change and that are read after the loop, which tells them
+        #: floats that they change, and that values decide or the loop tells what reads them after
         self.floats = {name: None for name, value in self.given.items()
                        if type(value) is LateNumber and is_float(value)}  # fmt: skip
+        self.scalars: dict[str, None] = {}  # NumPy's scalars that they change
         self.written: list[Storage] | None = None
         self._weighed = False
         memory = set(map(id, self.before.memory()))
@@ -116,6 +120,9 @@ class Pass:
                 bound[name] = self._placed(name, value)
             elif name in self.flags:
                 slot = self._add_slot([name], None, truth_node(value), True, False)
+                bound[name] = TracedArray.make(tracing, slot.storage, (), True)
+            elif name in self.scalars:
+                slot = self._add_slot([name], None, make_constant(value, value.dtype), True, False)
                 bound[name] = TracedArray.make(tracing, slot.storage, (), True)
             elif name in self.floats:
                 slot = self._add_slot([name], None, float_node(value), True, False)
@@ -203,15 +210,22 @@ class Pass:
                 found = True
         for name, value in self.given.items():
             plain = not isinstance_of(value, TracedArray) and name not in self.numbers
-            plain = plain and name not in self.flags and name not in self.floats
+            kept = self.flags, self.floats, self.scalars
+            plain = plain and not any(name in each for each in kept)
             if plain and not self._is_same(value, self.env.get(name, UNBOUND)):
                 if name in self.source.flags:
                     self.flags[name] = None
                     found = True
                     continue
                 left = self.env.get(name, UNBOUND)
-                if name in self.source.kept and is_float(value) and is_float(left):
+                told = name in self.source.kept or type(left) is LateNumber
+                if told and is_float(value) and is_float(left):
                     self.floats[name] = None
+                    found = True
+                    continue
+                scalar = isinstance(value, np.generic) and type(left) is type(value)
+                if scalar and is_known(value.dtype):
+                    self.scalars[name] = None
                     found = True
                     continue
                 if not is_number(value) or not is_number(left):

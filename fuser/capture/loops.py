@@ -11,10 +11,13 @@ before the loop, and the loop is unrolled.
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
+
+import numpy as np
 
 from fuser.base import budget
 from fuser.base.host_expressions import scalar_symbols
@@ -26,6 +29,7 @@ from fuser.capture.loop_passes import Looked, Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
 from fuser.capture.loop_walks import Walk
 from fuser.capture.staging import LoopSource
+from fuser.tracing.late_numbers import LateNumber, as_arrays
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -33,6 +37,9 @@ from fuser.tracing.traced_scalars import HostScalar
 FEW = 2
 #: Passes over a body at most: each may find more arrays that it changes.
 _PASSES = 6
+#: Iterations that are unrolled, each as its values decide, until an argument's array is carried no
+#: more: others see it.
+_PEELS = 3
 
 
 class Loop:
@@ -64,7 +71,7 @@ class Loop:
         self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
         self._passes, self._left, self._looking = 0, 0, False
-        self._peeled = False
+        self._peeled, self._peels = False, 0
         self._copies = False  # a decision stands for an array that others see
         self._decides = False  # values decide in the first iteration, which is unrolled
         self._peeling: Pass | None = None
@@ -155,6 +162,24 @@ class Loop:
         """A test that its first operand decides; so many values are kept for those after it."""
         del self._compared[len(self._compared) - kept :]
         return bool(self._operands.pop()[0])
+
+    def truth(self, function: Any, *args: Any, **options: Any) -> Any:
+        """What a function that gives Python's truth gives in a test: here, where it is unknown."""
+        plain = getattr(function, "__wrapped__", function)
+        arrays = [isinstance_of(value, TracedArray) for value in args]
+        if self._is_symbolic and plain is bool and arrays == [True] and not options:
+            return args[0]
+        if self._is_symbolic and plain is np.allclose and any(arrays):
+            return np.all(np.isclose(*args, **options))
+        if self._is_symbolic and plain is np.array_equal and arrays == [True, True] and not options:
+            return args[0].shape == args[1].shape and (args[0] == args[1]).all()
+        return function(*args, **options)
+
+    def compared(self, name: str, one: Any, other: Any) -> Any:
+        """A comparison in a test; of floats in whose place one is, a value of the trace."""
+        if self._is_symbolic and LateNumber in (type(one), type(other)):
+            one, other = as_arrays(one, other) or (one, other)
+        return getattr(operator, name)(one, other)
 
     def negation(self, value: Any) -> Any:
         """`not` of a test."""
@@ -387,7 +412,10 @@ class Loop:
         """Unroll the first iteration: those after it find what it leaves."""
         assert self._inside is not None
         if self._peeled:
-            raise NotALoop(reason)
+            self._peels += 1
+            if not self._copies or self._peels > _PEELS:
+                raise NotALoop(reason)
+            self._decides, self._passes = True, 0
         self._inside.before.put_back()
         if not self._span.constant:
             self._tracing.guard_value(f"({self._span.count()[0]}) >= 1", True)

@@ -57,6 +57,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
 from fuser.base.syntax_trees import tree_nodes
+from fuser.capture import comprehensions
 from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
 from fuser.capture.liveness import live_after, live_before
 from fuser.capture.loop_jumps import LOOPS as _LOOPS
@@ -71,6 +72,10 @@ _PURE = (
     "int isclose isfinite isinf isinstance isnan item len log max maximum mean min minimum norm "
     "ptp sign sqrt square std sum var vdot"
 ).split()
+#: Comparisons that a test may ask for of numbers that a loop tells.
+_COMPARED = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+#: Functions that give Python's truth of arrays: in a test it is all one whether they do.
+_TRUTHS = ("bool", "allclose", "array_equal")
 #: Functions of what loops go over.
 _OVER = ("range", "enumerate", "zip", "reversed")
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
@@ -166,17 +171,31 @@ def _staged(code: CodeType, _: str) -> Staged | None:
     if found is None:
         return None
     module, function = found
-    stage = _Stage(function, code)
+    own = code
+    if any(type(part) is CodeType for part in code.co_consts) and _expand(function):
+        expanded = _code_of(compile(ast.fix_missing_locations(module), *_options(code)), code)
+        if expanded is None or expanded.co_freevars != code.co_freevars:
+            return None
+        own = expanded
+    stage = _Stage(function, own)
     function.body = stage.block(function.body, True)
     if not stage.loops:
         return None
     twin = _code_of(compile(ast.fix_missing_locations(module), *_options(code)), code)
     if twin is None:
         return None
-    loops = {f"{_TOKEN}{number}": source for number, source in enumerate(stage.loops)}
+    loops: dict[str, Any] = {f"{_TOKEN}{n}": source for n, source in enumerate(stage.loops)}
+    loops[comprehensions.CHECKED] = comprehensions.checked
     known = tuple(loops.get(c, c) if type(c) is str else c for c in twin.co_consts)
     twin = twin.replace(co_consts=(*known, Original(code)))
     return Staged(twin, tuple(stage.loops))
+
+
+def _expand(function: ast.FunctionDef) -> bool:
+    """Write out comprehensions in loops; whether there were any."""
+    expanding = comprehensions.Expanding()
+    expanding.visit(function)
+    return expanding.changed
 
 
 def definition(code: CodeType) -> ast.FunctionDef | None:
@@ -602,9 +621,9 @@ def _tested(statement: ast.stmt, number: int) -> list[ast.stmt]:
 def _asked(test: ast.expr, number: int) -> ast.expr:
     """A test of which the loop is told what `not`, `and` and `or` in it combine."""
 
-    def call(method: str, *args: ast.expr) -> ast.expr:
+    def call(method: str, *args: ast.expr, options: Sequence[ast.keyword] = ()) -> ast.expr:
         of = ast.Attribute(ast.Name(f"loop {number}", ast.Load()), method, ast.Load())
-        return _placed(ast.Call(of, list(args), []), test)
+        return _placed(ast.Call(of, list(args), list(options)), test)
 
     def combined(parts: Sequence[ast.expr], every: bool, kept: int) -> ast.expr:
         made = parts[-1]
@@ -614,26 +633,35 @@ def _asked(test: ast.expr, number: int) -> ast.expr:
             made = _placed(ast.IfExp(asks, call("joined", made), settled), test)
         return made
 
+    if isinstance(test, ast.Call) and _called(test) in _TRUTHS:
+        return call("truth", test.func, *test.args, options=test.keywords)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return call("negation", _asked(test.operand, number))
     if isinstance(test, ast.BoolOp) and _is_pure(test):
         parts = [_asked(value, number) for value in test.values]
         return combined(parts, isinstance(test.op, ast.And), 0)
-    if isinstance(test, ast.Compare) and len(test.ops) > 1 and _is_pure(test):
+    if isinstance(test, ast.Compare) and (len(test.ops) == 1 or _is_pure(test)):
         rights = [call("keep", each) for each in test.comparators[:-1]] + test.comparators[-1:]
         lefts = [test.left, *(call("kept") for _ in rights[1:])]
         pairs = zip(lefts, test.ops, rights, strict=True)
-        compared = [_placed(ast.Compare(a, [op], [b]), test) for a, op, b in pairs]
-        return combined(compared, True, 1)
+        compared = [
+            call("compared", ast.Constant(_COMPARED[type(op)]), a, b) if type(op) in _COMPARED
+            else _placed(ast.Compare(a, [op], [b]), test) for a, op, b in pairs
+        ]  # fmt: skip
+        return combined(compared, True, 1) if len(compared) > 1 else compared[0]
     return test
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
 
 
 def _is_pure(test: ast.expr) -> bool:
     """Whether it shows nowhere that an operand is evaluated which Python might not look at."""
     calls = [part for part in tree_nodes(test) if isinstance(part, ast.Call)]
-    names = [getattr(each.func, "attr", getattr(each.func, "id", "")) for each in calls]
     written = any(key.arg == "out" for each in calls for key in each.keywords)
-    return not written and all(name in _PURE for name in names)
+    return not written and all(_called(each) in _PURE for each in calls)
 
 
 def _names_more(function: ast.FunctionDef) -> bool:

@@ -21,7 +21,10 @@ KINDS = {"pyint": int, "pyfloat": float, "pybool": bool}
 _EXACT = 1 << 53
 
 
-_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply"}
+_UFUNCS = {
+    operator.add: "add", operator.sub: "subtract", operator.mul: "multiply",
+    operator.truediv: "divide",
+}  # fmt: skip
 
 
 def _asked(name: str) -> Callable[..., Any]:
@@ -58,9 +61,9 @@ def _operators() -> dict[str, Any]:
 class LateNumber:
     """In the place of a Python number that a loop or a call leaves.
 
-    It can be returned, or enter a loop. A float can be added, subtracted and multiplied, and meet
-    arrays and NumPy's scalars where NumPy computes with it as with a scalar of its own: where these
-    are as wide as a Python float. For all else it is read.
+    It can be returned, or enter a loop. A float can be added, subtracted, multiplied and divided by
+    what is not zero, and meet arrays and NumPy's scalars where NumPy computes with it as with a
+    scalar of its own: where these are as wide as a Python float. For all else it is read.
     """
 
     __slots__ = ("kind", "node", "tracing")
@@ -93,6 +96,13 @@ class LateNumber:
     def __neg__(self) -> Any:
         """The negative."""
         return _arithmetic(operator.mul, self, -1.0)
+
+    def __truediv__(self, other: Any) -> Any:
+        """The quotient: by a number that is not zero Python raises nothing."""
+        known = type(other) in (int, float) and other != 0
+        if known or isinstance(other, (TracedArray, np.ndarray, np.generic)):
+            return _arithmetic(operator.truediv, self, other)
+        return _asked("__truediv__")(self, other)
 
 
 def read(value: Any) -> Any:
@@ -141,9 +151,16 @@ def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> An
     ):
         ufunc = getattr(np, _UFUNCS[function])
         return late.tracing.apply_ufunc(ufunc, "__call__", (one, other), {})
-    for each in (one, other):
-        small = type(each) is int and abs(each) <= _EXACT
-        if not (is_float(each) or small):
-            return function(read(one), read(other))
-    parts = [late.tracing.wrap(float_node(each), True) for each in (one, other)]
+    parts = as_arrays(one, other)
+    if parts is None:
+        return function(read(one), read(other))
     return LateNumber(late.tracing, function(*parts).node, "pyfloat")
+
+
+def as_arrays(one: Any, other: Any) -> list[Any] | None:
+    """Two numbers of which a loop tells one, as arrays without axes; None where one is no float."""
+    late = one if type(one) is LateNumber else other
+    for each in (one, other):
+        if not (is_float(each) or (type(each) is int and abs(each) <= _EXACT)):
+            return None
+    return [late.tracing.wrap(float_node(each), True) for each in (one, other)]

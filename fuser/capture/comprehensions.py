@@ -1,0 +1,196 @@
+"""Comprehensions over a few things that the source names, written out: `[f(d) for d in (n, s)]`.
+
+A comprehension is code of its own, which a loop's body cannot show a trace. Where what it goes over
+stands in the source, as names and constants or as a `range` of constants, its elements do, too:
+`sum(np.roll(u, k) for k in (-1, 1))` is `sum((np.roll(u, -1), np.roll(u, 1)))`. Only the twin of a
+function has them so, which traces run; what a call computes is the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fuser.base.errors import Unsupported
+from fuser.base.syntax_trees import copied, tree_nodes
+
+#: Functions that take all of a generator, whatever is in it.
+_TAKING_ALL = ("sum", "max", "min", "list", "tuple")
+#: Elements that are written out for one comprehension.
+_MOST = 32
+#: How `checked` stands in the twin's syntax tree, before it is put into its code.
+CHECKED = "\0checked"
+#: What conditions may be made of: then they are known.
+_KNOWN = (
+    ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.BoolOp, ast.expr_context,
+    ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+)  # fmt: skip
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp)
+#: What makes names, or code, of its own.
+_SCOPES = (
+    *_COMPREHENSIONS, ast.SetComp, ast.DictComp, ast.Lambda, ast.NamedExpr, ast.Await, ast.Yield,
+    ast.YieldFrom,
+)  # fmt: skip
+_Names = Mapping[str, ast.expr]
+
+
+def checked(found: Any, values: Any) -> Any:
+    """The elements of a comprehension over `range`, if that is Python's.
+
+    Raises:
+        Unsupported: it is a function of the user's.
+    """
+    if found is not builtins.range:
+        raise Unsupported("unsupported-function", "range", "a name that is not Python's")
+    return values
+
+
+class Expanding(ast.NodeTransformer):
+    """Writes out comprehensions in the bodies of loops.
+
+    Attributes:
+        changed: whether there was one.
+    """
+
+    def __init__(self) -> None:
+        self.changed = False
+        self._depth = 0
+
+    def visit(self, node: ast.AST) -> Any:
+        """Change what stands in a loop."""
+        loop = isinstance(node, (ast.For, ast.While))
+        self._depth += loop
+        try:
+            return super().visit(node)
+        finally:
+            self._depth -= loop
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """A list of its elements."""
+        self.generic_visit(node)
+        return self._written(node, ast.List) or node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """A tuple of a generator's elements, where the function takes all of them."""
+        self.generic_visit(node)
+        taking = isinstance(node.func, ast.Name) and node.func.id in _TAKING_ALL
+        if taking and node.args and isinstance(node.args[0], ast.GeneratorExp):
+            node.args[0] = self._written(node.args[0], ast.Tuple) or node.args[0]
+        return node
+
+    def _written(
+        self, node: ast.ListComp | ast.GeneratorExp, kind: type[ast.List | ast.Tuple]
+    ) -> ast.expr | None:
+        """The elements as they stand; None where the source does not tell them."""
+        inside = [node.elt, *(test for each in node.generators for test in each.ifs)]
+        if not self._depth or any(isinstance(part, _SCOPES) for part in tree_nodes(*inside)):
+            return None
+        if any(each.is_async for each in node.generators):
+            return None
+        found: list[ast.expr] = []
+        try:
+            for names in _each(node.generators, {}):
+                found.append(_put_in(node.elt, names))
+                if len(found) > _MOST:
+                    return None
+        except _NotKnownError:
+            return None
+        self.changed = True
+        made: ast.expr = kind(found, ast.Load())
+        for each in node.generators:
+            if isinstance(each.iter, ast.Call):
+                made = ast.Call(ast.Constant(CHECKED), [each.iter.func, made], [])
+        for part in tree_nodes(made):
+            if not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return made
+
+
+class _NotKnownError(Exception):
+    """The source does not tell what a comprehension goes over, or leaves out."""
+
+
+def _each(generators: list[ast.comprehension], names: _Names) -> Iterator[_Names]:
+    """Yield what names stand for, for each element."""
+    if not generators:
+        yield names
+        return
+    first, *rest = generators
+    for value in _values(_put_in(first.iter, names)):
+        inner = {**names, **_bound(first.target, value)}
+        if all(_truth(_put_in(test, inner)) for test in first.ifs):
+            yield from _each(rest, inner)
+
+
+def _values(over: ast.expr) -> list[ast.expr]:
+    """What a comprehension goes over, one by one."""
+    if isinstance(over, (ast.Tuple, ast.List)):
+        return over.elts
+    plain = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and not over.keywords
+    if not plain or over.func.id != "range":  # type: ignore[attr-defined]
+        raise _NotKnownError
+    numbers = [_number(arg) for arg in over.args]  # type: ignore[attr-defined]
+    if not 1 <= len(numbers) <= 3 or 0 in numbers[2:] or len(range(*numbers)) > _MOST:
+        raise _NotKnownError
+    return [ast.Constant(number) for number in range(*numbers)]
+
+
+def _number(arg: ast.expr) -> int:
+    """An integer that the source tells."""
+    found = _known(arg)
+    if type(found) is not int or abs(found) > 1 << 31:
+        raise _NotKnownError
+    return found
+
+
+def _bound(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
+    """What the names of a target stand for: names and constants, which it is no work to repeat."""
+    if isinstance(target, ast.Tuple):
+        if not isinstance(value, (ast.Tuple, ast.List)) or len(value.elts) != len(target.elts):
+            raise _NotKnownError
+        found: dict[str, ast.expr] = {}
+        for one, part in zip(target.elts, value.elts, strict=True):
+            found |= _bound(one, part)
+        return found
+    leaves = (ast.Name, ast.Constant, ast.Tuple, ast.UnaryOp)
+    parts = [p for p in tree_nodes(value) if isinstance(p, ast.expr)]
+    signs = [p for p in parts if isinstance(p, ast.UnaryOp)]
+    plain = all(isinstance(part, leaves) for part in parts)
+    plain = plain and all(isinstance(sign.operand, ast.Constant) for sign in signs)
+    if not isinstance(target, ast.Name) or not plain:
+        raise _NotKnownError
+    return {target.id: value}
+
+
+def _put_in(node: ast.expr, names: _Names) -> ast.expr:
+    """A copy of an expression with names replaced."""
+    return _Replacing(names).visit(copied(node)) if names else copied(node)
+
+
+class _Replacing(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, names: _Names) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """What the name stands for."""
+        found = self._names.get(node.id)
+        return node if found is None else ast.copy_location(copied(found), node)
+
+
+def _truth(test: ast.expr) -> bool:
+    """Whether a condition that the source decides is true."""
+    return bool(_known(test))
+
+
+def _known(node: ast.expr) -> Any:
+    """The value of an expression of constants."""
+    if not all(isinstance(part, _KNOWN) for part in ast.walk(node)):
+        raise _NotKnownError
+    try:
+        return eval(compile(ast.fix_missing_locations(ast.Expression(copied(node))), "", "eval"))
+    except Exception as error:
+        raise _NotKnownError from error
