@@ -164,7 +164,9 @@ class Carried:
                 self.depth = max(self.depth, len(path))
                 if slot.memory and is_written(slot):
                     raise Again(f"{' '.join(slot.names)}: written, then another array")
-            if is_written(slot) and not all(each.memory or each.generic for each in path):
+            mine = self._pass.own
+            own = all(each.memory or each.generic or each.names[0] in mine for each in path)
+            if is_written(slot) and not own:
                 raise NotALoop("it writes into a view of an array")
         moved = {
             id(slot.storage) for path in self.cycle.values() if len(path) > 1 for slot in path

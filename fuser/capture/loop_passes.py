@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ class Pass:
     def __init__(
         self, tracing: Any, source: LoopSource, span: Span, env: dict[str, Any],
         first: Sequence[Any], peeled: bool, over: tuple[TracedArray, ...],
-        looked: Looked,
+        looked: Looked, older: Before | None = None,
     ) -> None:  # fmt: skip
         """Look at the function's variables before the loop.
 
@@ -60,6 +61,7 @@ class Pass:
             peeled: whether it is the loop's second iteration, as the first one was unrolled.
             over: the arrays that the loop goes over.
             looked: what was found in it before, of memory that may be other memory now.
+            older: the trace before the first iteration, where that is unrolled.
         """
         self.tracing, self.source, self.span = tracing, source, span
         self.first, self.peeled = list(first), peeled
@@ -83,6 +85,8 @@ class Pass:
         self.floats = {name: None for name, value in self.given.items()
                        if type(value) is LateNumber and is_float(value)}  # fmt: skip
         self.scalars: dict[str, None] = {}  # NumPy's scalars that they change
+        self.own: dict[str, None] = {}  # arrays that they make, write into and make anew
+        self._older = older
         self.written: list[Storage] | None = None
         self._weighed = False
         memory = set(map(id, self.before.memory()))
@@ -138,7 +142,7 @@ class Pass:
 
     def _placed(self, name: str, value: Any) -> Any:
         """A stand-in for what a name stands for in any iteration."""
-        whole = not value.views and not value.generic
+        whole = not value.views and not value.generic and name not in self.own
         for slot in self.slots:
             if whole and slot.memory and slot.storage is value.storage:
                 slot.names.append(name)
@@ -186,7 +190,7 @@ class Pass:
             Again: what it leaves is of another kind than what it finds.
         """
         self.env = env
-        if self._finds_more():
+        if self._finds_more() or self._finds_own():
             return True
         for name, number in self.numbers.items():
             left = env.get(name, UNBOUND)
@@ -195,9 +199,30 @@ class Pass:
         if self.span.constant and not (self._weighed or self.ends_early or self.decided):
             self._weighed = True
             self._weigh()
-        written = [slot.storage for slot in self.slots if is_written(slot)]
+        written = [slot.storage for slot in self.slots if slot.memory and is_written(slot)]
         known, self.written = self.written, written
         return written != known
+
+    def _finds_own(self) -> bool:
+        """Whether a name is written into and then stands for a new array, and nobody sees either.
+
+        The unrolled iteration has made what it stands for, and a body keeps arrays by names alone.
+        """
+        held = Counter(id(value.storage) for value in self.loop_env.values()
+                       if isinstance_of(value, TracedArray))  # fmt: skip
+        found = False
+        for slot in self.slots:
+            name, storage = slot.names[0] if slot.names else "", slot.storage
+            left = self.env.get(name)
+            alone = slot.memory and held[id(storage)] == 1 and not storage.shared
+            if not alone or not is_written(slot) or not isinstance_of(left, TracedArray):
+                continue
+            known = self._older is None or id(storage) in self._older.storages
+            anew = not left.views and all(each.storage is not left.storage for each in self.slots)
+            if not known and storage.argument is None and anew and name not in self.own:
+                self.own[name] = None
+                found = True
+        return found
 
     def _finds_more(self) -> bool:
         """Whether the body changes what was taken for unchanging; it is noted."""

@@ -15,6 +15,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ from fuser.tracing.traced_scalars import HostScalar
 FEW = 2
 #: Passes over a body at most: each may find more arrays that it changes.
 _PASSES = 6
+#: Bytes of an array of constants, made in the function, that a loop may read.
+_TABLE = 4096
 #: Iterations that are unrolled, each as its values decide, until an argument's array is carried no
 #: more: others see it.
 _PEELS = 3
@@ -71,6 +74,7 @@ class Loop:
         self._unbound: AbstractSet[str] = set()
         self._iterator: Iterator[Any] | None = None
         self._passes, self._left, self._looking = 0, 0, False
+        self._tables: list[tuple[str, Any, Any]] = []
         self._peeled, self._peels = False, 0
         self._copies = False  # a decision stands for an array that others see
         self._decides = False  # values decide in the first iteration, which is unrolled
@@ -86,6 +90,7 @@ class Loop:
         self._stopped = False
         self._first: list[Any] = []
         self._before: Before | None = None
+        self._older: Before | None = None  # the first iteration
         if source.tested:
             self._span = Span(0, sys.maxsize, 1)
         elif not self._is_range():
@@ -317,6 +322,8 @@ class Loop:
         budget.foresee(iterations, operations, times, self._source.where)
         if self._inside is not None:
             self._inside.before.put_back()
+            with suppress(NotALoop):
+                self._restore_tables()
             self._bind(self._inside.found(), env)
             self._inside = None
         self._iterator = self._plainly()
@@ -363,9 +370,10 @@ class Loop:
             self._inside = Pass(
                 self._tracing, self._source, self._span, env, self._first, self._peeled,
                 tuple(self._walk.arrays()),
-                self._looked.get((id(self._source), self._peeled), Looked()),
+                self._looked.get((id(self._source), self._peeled), Looked()), self._older,
             )
             self._before = self._inside.before
+            self._older = self._older or self._before
             if missing := [name for name in self._inside.wanted if name not in env]:
                 return self._peel(f"{missing[0]} is set in the first iteration", env)
             return self._begin()
@@ -376,6 +384,7 @@ class Loop:
         if found is not None:
             raise NotALoop(f"{type(found).__name__}: {found}") from found
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
+        self._restore_tables()
         try:
             if inside.look(env):
                 return self._begin()
@@ -415,7 +424,8 @@ class Loop:
             self._peels += 1
             if not self._copies or self._peels > _PEELS:
                 raise NotALoop(reason)
-            self._decides, self._passes = True, 0
+            self._decides = True
+        self._passes = 0
         self._inside.before.put_back()
         if not self._span.constant:
             self._tracing.guard_value(f"({self._span.count()[0]}) >= 1", True)
@@ -443,6 +453,19 @@ class Loop:
                 value = frame.f_globals[name]
             elif value is UNBOUND:
                 value = getattr(builtins, name, None)
-            if not is_value(value) and not self._admits(value):
+            if type(value) is np.ndarray and value.nbytes <= _TABLE and not value.dtype.hasobject:
+                self._tables.append((name, value, value.copy()))
+            elif not is_value(value) and not self._admits(value):
                 raise NotALoop(f"{name} is a {type(value).__name__}")
+
+    def _restore_tables(self) -> None:
+        """Have arrays of constants hold what they held: a look at the body may have written.
+
+        Raises:
+            NotALoop: it has.
+        """
+        for name, array, before in self._tables:
+            if array.tobytes() != before.tobytes():
+                np.copyto(array, before)
+                raise NotALoop(f"{name} is an array of constants that it changes")
 

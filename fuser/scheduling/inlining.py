@@ -43,7 +43,7 @@ def costly_sides(graph: Graph) -> list[Node]:
         below = any(costly[id(arg)] for arg in node.args)
         costs = is_costly(node.op)
         costly[id(node)] = (costs or below) and not node.op.reduction
-        if id(node) in whole or id(node) not in only_reduced:
+        if id(node) not in only_reduced:
             continue
         for arg in node.args:
             if costly[id(arg)] and repeats_rows(arg.shape, node.shape):
@@ -112,6 +112,7 @@ REALISE_READS = 4
 #: columns need takes 0.9 ms stored and 1.5 ms computed twice on 1024 x 1024; 17 and 29 ms on
 #: 4096 x 4096, in 268 and in 134 MB.
 REALISE_WEIGHT = 40
+#: Both are for a value that is computed twice: see `pays_to_store`.
 #: Reductions one after another in one nest compute its elements again for each; beyond so much
 #: work in light operations, with so many reductions, the elements are stored. Sixty-four
 #: normalisations of 60 elements take 0.07 of NumPy's speed without it.
@@ -174,6 +175,20 @@ def stored_early(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
 def computes(node: Node) -> bool:
     """Whether a node does elementwise work or reduces."""
     return not node.op.structure
+
+
+def pays_to_store(amount: int, limit: int, times: int) -> bool:
+    """Whether a value is better stored once than computed by each of several loop nests.
+
+    What it takes is paid `times - 1` times less; the store, with the read of what it overwrites,
+    and the reads by each nest cost like `times + 2` arrays.
+
+    Args:
+        amount: what it takes: arrays that it reads, a transposed one twice, or light operations.
+        limit: the most of it that a value may take that is computed twice.
+        times: loop nests that compute it.
+    """
+    return 4 * amount * (times - 1) > limit * (times + 2)
 
 
 def is_as_wide(read: Node, value: Node) -> bool:

@@ -102,6 +102,7 @@ class _Planner:
         self.buffers: list[Node] = []
         self.reads: dict[int, int] = {}
         self.covers: dict[int, int] = {}
+        self.turned: dict[int, int] = {}
         self.units: list[Unit] = []
         self.pairs: tuple[Pair, ...] = ()
         self.conflicts: dict[int, str] = {}
@@ -115,22 +116,26 @@ class _Planner:
         self.nearest = all_nearest(graph.nodes, self.names)
 
     def _name_buffers(self) -> None:
-        """Names of stored values, bits of all buffers; what each value reads and computes."""
+        """Names of stored values, bits of all buffers; what each value reads, turns, computes."""
         temporaries = 0
         for node in self.graph.nodes:
             if node.op.is_input:
                 self._add_buffer(node)
                 continue
-            reads = covers = 0
+            reads = covers = turned = 0
             for arg in node.args:
                 if id(arg) in self.bit:
                     reads |= 1 << self.bit[id(arg)]
                 else:
                     reads |= self.reads[id(arg)]
                     covers |= self.covers[id(arg)]
+                    turned |= self.turned[id(arg)]
             if computes(node):
                 covers |= 1 << self.place[id(node)]
+            elif type(node.payload) is Transpose:
+                turned |= 1 << self.place[id(node)]
             self.reads[id(node)], self.covers[id(node)] = reads, covers
+            self.turned[id(node)] = turned
             if id(node) in self.reasons:
                 self._add_buffer(node)
                 place = self.output_places.get(id(node))
@@ -329,12 +334,14 @@ class _Planner:
                 weight = costs.planned_sum(covers, heavy) + costs.GATHER * (
                     covers & gathers
                 ).bit_count()
-                costly = weight > inlining.REALISE_WEIGHT or (
-                    reads.bit_count() > inlining.REALISE_READS
-                    and sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
-                    > inlining.REALISE_READS
-                )
-                if again and costly and covers and id(node) not in self.names:
+                if not again or not covers or id(node) in self.names:
+                    continue
+                times = sum(each.covers >> self.place[id(node)] & 1 for each in self.units)
+                arrays = sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
+                arrays += self.turned.get(id(node), 0).bit_count()
+                if inlining.pays_to_store(weight, inlining.REALISE_WEIGHT, times) or (
+                    inlining.pays_to_store(arrays, inlining.REALISE_READS, times)
+                ):
                     found[id(node)] = "costly-shared"
                     done |= covers
             seen |= unit.covers

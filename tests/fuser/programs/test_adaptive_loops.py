@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import Any
 
@@ -149,9 +150,9 @@ def test_a_range_of_the_users_is_not_taken_for_pythons() -> None:
 ])  # fmt: skip
 def test_what_the_source_does_not_tell_stays_as_it_is(text: str) -> None:
     """Calls, names that stand for more, conditions that are not known, and long ones."""
-    tree = comprehensions.ast.parse(f"while True:\n    x = {text}")
-    before = comprehensions.ast.dump(tree)
+    tree = ast.parse(f"while True:\n    x = {text}")
+    before = ast.dump(tree)
     expanding = comprehensions.Expanding()
     expanding.visit(tree)
     assert not expanding.changed
-    assert comprehensions.ast.dump(tree) == before
+    assert ast.dump(tree) == before
