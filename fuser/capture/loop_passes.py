@@ -213,7 +213,7 @@ class Pass:
         found = False
         for slot in self.slots:
             name, storage = slot.names[0] if slot.names else "", slot.storage
-            left = self.env.get(name)
+            left: Any = self.env.get(name)
             alone = slot.memory and held[id(storage)] == 1 and not storage.shared
             if not alone or not is_written(slot) or not isinstance_of(left, TracedArray):
                 continue
