@@ -16,7 +16,7 @@ from fuser.capture.before import Again, Before, NotALoop, isinstance_of, set_sta
 from fuser.capture.loop_values import UNBOUND
 from fuser.capture.staging import Decision
 from fuser.ir.graph import Node, make_constant
-from fuser.tracing.late_numbers import LateNumber, float_node, is_float
+from fuser.tracing.late_numbers import LateNumber, count_node, float_node, is_count, is_float
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_memory import TracedMemory
@@ -56,6 +56,10 @@ def both(one: Any, other: Any) -> Any:
         text = f"(({one.text}) != 0) & (({other.text}) != 0)"
         return HostScalar(one._tracing, text, bool(one.hint and other.hint))
     return np.logical_and(as_truth(one), as_truth(other))
+
+
+#: Python's numbers that a decision may choose from: whether one is such, its node and its kind.
+_LATE = ((is_float, float_node, "pyfloat"), (is_count, count_node, "pyint"))
 
 
 class Choice:
@@ -209,9 +213,9 @@ class Choice:
         if type(self._test) is HostScalar and type(numbers[0]) is int is type(numbers[1]):
             text = f"({texts[1]}) + (({self._test.text}) != 0) * (({texts[0]}) - ({texts[1]}))"
             return HostScalar(self._tracing, text, numbers[0] if self._test.hint else numbers[1])
-        if is_float(one) and is_float(other):
-            node = self._select(float_node(one), float_node(other))
-            return LateNumber(self._tracing, node, "pyfloat")
+        for alike, node, kind in _LATE:
+            if alike(one) and alike(other):
+                return LateNumber(self._tracing, self._select(node(one), node(other)), kind)
         raise NotALoop(f"{name} is a number that a decision changes")
 
     def _is_seen(self, name: str, value: Any, env: Mapping[str, Any]) -> bool:

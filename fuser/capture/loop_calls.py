@@ -93,8 +93,10 @@ class _Call:
             if path is None or (carried.early and len(path) > 1):
                 node = result(place, slot.placeholder, slot.generic)
                 made = TracedArray.make(tracing, Storage(node), (), slot.generic)
-                late = slot.names and slot.names[0] in self._pass.floats
-                left_in = LateNumber(tracing, node, "pyfloat") if late else made
+                left_in: Any = made
+                for kind, names in (("pyfloat", self._pass.floats), ("pyint", self._pass.counts)):
+                    if slot.names and slot.names[0] in names:
+                        left_in = LateNumber(tracing, node, kind)
                 bound.update(dict.fromkeys(slot.names, left_in))
                 left_at[place] = made
                 continue

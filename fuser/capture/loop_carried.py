@@ -14,7 +14,7 @@ from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Slot, is_plain, is_written
 from fuser.ir import dims
 from fuser.ir.graph import Node
-from fuser.tracing.late_numbers import float_node, is_float
+from fuser.tracing.late_numbers import count_node, float_node, is_count, is_float
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -118,7 +118,9 @@ class Carried:
             left = TracedArray.make(self._tracing, Storage(truth_node(left)), (), True)
         if name in self._pass.floats and is_float(left):
             left = TracedArray.make(self._tracing, Storage(float_node(left)), (), True)
-        elif not isinstance_of(left, TracedArray) or name in self._pass.floats:
+        elif name in self._pass.counts and is_count(left):
+            left = TracedArray.make(self._tracing, Storage(count_node(left)), (), True)
+        elif not isinstance_of(left, TracedArray) or name in self._pass.floats | self._pass.counts:
             raise Again(f"{name} becomes another kind of value")
         found = of_storage.get(id(left.storage))
         if found is not None and (left.views or left.generic != found.generic):

@@ -33,7 +33,7 @@ def costly_sides(graph: Graph) -> list[Node]:
     Args:
         graph: rewritten and decomposed.
     """
-    only_reduced = _only_reduced(graph)
+    only_reduced, in_rows = _only_reduced(graph)
     whole: set[int] = set()
     costly: dict[int, bool] = {}
     found: dict[int, Node] = {}
@@ -43,7 +43,7 @@ def costly_sides(graph: Graph) -> list[Node]:
         below = any(costly[id(arg)] for arg in node.args)
         costs = is_costly(node.op)
         costly[id(node)] = (costs or below) and not node.op.reduction
-        if id(node) not in only_reduced:
+        if id(node) not in (in_rows if id(node) in whole else only_reduced):
             continue
         for arg in node.args:
             if costly[id(arg)] and repeats_rows(arg.shape, node.shape):
@@ -66,20 +66,28 @@ def repeats_rows(small: Shape, large: Shape) -> bool:
     return any(one == 1 != other for one, other in zip(small, large[lead:], strict=True))
 
 
-def _only_reduced(graph: Graph) -> set[int]:
-    """By `id`, values that nothing but reductions needs, perhaps after other operations."""
+def _only_reduced(graph: Graph) -> tuple[set[int], set[int]]:
+    """By `id`, values that nothing but reductions needs, perhaps after other operations.
+
+    Then those of them that are reduced along their last axis: where an array is read for each
+    element, loops over columns compute what is constant along them once.
+    """
     users: dict[int, list[Node]] = {}
     for node in graph.nodes:
         for arg in node.args:
             users.setdefault(id(arg), []).append(node)
     outputs = {id(node) for node in graph.outputs}
     found: set[int] = set()
+    in_rows: set[int] = set()
     for node in reversed(graph.nodes):
         by = users.get(id(node), [])
         inside = all(user.op.reduction or id(user) in found for user in by)
         if by and inside and id(node) not in outputs and not node.op.joins:
             found.add(id(node))
-    return found
+            last = len(node.shape) - 1
+            if all(last in u.payload.axes if u.op.reduction else id(u) in in_rows for u in by):
+                in_rows.add(id(node))
+    return found, in_rows
 
 
 def _has_own_elements(node: Node, whole: Collection[int]) -> bool:

@@ -19,6 +19,8 @@ from fuser.tracing.traced_scalars import HostScalar
 KINDS = {"pyint": int, "pyfloat": float, "pybool": bool}
 #: Integers up to this one are the same as floats.
 _EXACT = 1 << 53
+#: Integers below this one are added and subtracted in loops that decide whether they are.
+_COUNT = 1 << 31
 
 
 _UFUNCS = {
@@ -123,6 +125,20 @@ def float_node(value: Any) -> Node:
     return make_scalar(value.text if type(value) is HostScalar else repr(value), "float64")
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value is a small Python integer, or in the place of one.
+
+    A loop that adds or subtracts numbers below 2**31 does not leave the integers of 64 bits.
+    """
+    late = type(value) is LateNumber and value.kind == "pyint"
+    return late or (type(value) is int and abs(value) < _COUNT)
+
+
+def count_node(value: Any) -> Node:
+    """The node of such an integer."""
+    return value.node if type(value) is LateNumber else make_scalar(repr(value), "int64")
+
+
 def as_operands(ufunc: np.ufunc, inputs: Sequence[Any]) -> list[Any]:
     """Operands of a ufunc: a float in whose place one is as an array without axes.
 
@@ -152,15 +168,23 @@ def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> An
         ufunc = getattr(np, _UFUNCS[function])
         return late.tracing.apply_ufunc(ufunc, "__call__", (one, other), {})
     parts = as_arrays(one, other)
-    if parts is None:
+    counts = late.kind == "pyint"
+    adds = function in (operator.add, operator.sub) and is_count(one) and is_count(other)
+    if parts is None or (counts and not (adds and int in (type(one), type(other)))):
         return function(read(one), read(other))
-    return LateNumber(late.tracing, function(*parts).node, "pyfloat")
+    return LateNumber(late.tracing, function(*parts).node, "pyint" if counts else "pyfloat")
 
 
 def as_arrays(one: Any, other: Any) -> list[Any] | None:
-    """Two numbers of which a loop tells one, as arrays without axes; None where one is no float."""
+    """Two numbers of which a loop tells one, as arrays without axes: floats, or counts.
+
+    None where one is neither, and where an integer is not the same as a float.
+    """
     late = one if type(one) is LateNumber else other
-    for each in (one, other):
-        if not (is_float(each) or (type(each) is int and abs(each) <= _EXACT)):
-            return None
-    return [late.tracing.wrap(float_node(each), True) for each in (one, other)]
+    for alike, node in ((is_count, count_node), (is_float, float_node)):
+        if alike(late):
+            small = [alike(each) or (type(each) is int and abs(each) <= _EXACT)
+                     for each in (one, other)]  # fmt: skip
+            return [late.tracing.wrap(node(each), True) for each in (one, other)] if all(
+                small) else None  # fmt: skip
+    return None

@@ -113,9 +113,28 @@ def diffused(x: Any, most: float) -> Any:
     return u
 
 
+def counted(x: Any, most: float) -> Any:
+    """Integers that decisions count; what is taken is an array that nobody else has."""
+    taken, left, since = 0, 7, 0
+    energy = (x * x).sum()
+    for t in range(120):
+        new = x + most * np.cos(x + t)
+        after = (new * new).sum()
+        if after < energy:
+            x, energy = new, after
+            taken += 1
+            since = 0
+        else:
+            left -= 2
+            since += 1
+        if since > 20:
+            break
+    return x, energy, taken, left, since
+
+
 PROGRAMS = [
     (until_equal, 1.5), (until_close, 0.75), (until_all, 0.01), (adaptive, 5.0), (adaptive, 0.02),
-    (damped, 9.0), (accelerated, 0.25), (neighbours, 0.125), (diffused, 0.5),
+    (counted, 0.0625), (damped, 9.0), (accelerated, 0.25), (neighbours, 0.125), (diffused, 0.5),
 ]  # fmt: skip
 
 
