@@ -199,8 +199,7 @@ class Choice:
                 seen = seen or self._is_seen(name, value, env)
             if one.generic != other.generic:
                 raise NotALoop(f"{name} becomes another kind of value")
-            node = self._select(one.node, other.node)
-            storage = Storage(node)
+            storage = Storage(self._select(one.node, other.node))
             self.copies = self.copies or seen
             storage.shared = seen  # so nothing is written into it, and no other iteration has it
             return TracedArray.make(self._tracing, storage, (), one.generic)
@@ -213,9 +212,10 @@ class Choice:
         if type(self._test) is HostScalar and type(numbers[0]) is int is type(numbers[1]):
             text = f"({texts[1]}) + (({self._test.text}) != 0) * (({texts[0]}) - ({texts[1]}))"
             return HostScalar(self._tracing, text, numbers[0] if self._test.hint else numbers[1])
-        for alike, node, kind in _LATE:
+        for alike, node_of, kind in _LATE:
             if alike(one) and alike(other):
-                return LateNumber(self._tracing, self._select(node(one), node(other)), kind)
+                node = self._select(node_of(one), node_of(other))
+                return LateNumber(self._tracing, node, kind)
         raise NotALoop(f"{name} is a number that a decision changes")
 
     def _is_seen(self, name: str, value: Any, env: Mapping[str, Any]) -> bool:

@@ -43,7 +43,10 @@ def costly_sides(graph: Graph) -> list[Node]:
         below = any(costly[id(arg)] for arg in node.args)
         costs = is_costly(node.op)
         costly[id(node)] = (costs or below) and not node.op.reduction
-        if id(node) not in (in_rows if id(node) in whole else only_reduced):
+        if id(node) not in only_reduced:
+            continue
+        shows = node.op.structure and not node.op.repeats
+        if id(node) in whole and (shows or id(node) not in in_rows):
             continue
         for arg in node.args:
             if costly[id(arg)] and repeats_rows(arg.shape, node.shape):

@@ -34,6 +34,8 @@ from fuser.scheduling.ordering import Ordering
 from fuser.scheduling.plans import Buffer, Plan
 from fuser.scheduling.row_tiles import Group
 
+#: Loop nests that compute one value are counted up to so many, and one.
+MOST_TIMES = 8
 #: Plans made anew because a costly value turned out to be computed by several kernels.
 COSTLY_ROUNDS = 4
 
@@ -324,19 +326,21 @@ class _Planner:
         gathers = sum(1 << self.place[id(n)] for n in self.graph.nodes if n.op.gathers)
         nodes = self.graph.nodes
         found: dict[int, str] = {}
-        seen = done = 0
+        done = 0
+        seen = [0] * MOST_TIMES  # what one unit or more compute, what two or more do …
         for unit in self.units:
             edge = [node for node, _ in unit.stores]  # values that what is new here needs
-            edge += [arg for k in bits(unit.covers & ~seen) for arg in nodes[k].args]
+            edge += [arg for k in bits(unit.covers & ~seen[0]) for arg in nodes[k].args]
             for node in map(through_views, edge):
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
-                again = computes(node) and seen >> self.place[id(node)] & 1
+                place = self.place[id(node)]
+                again = computes(node) and seen[0] >> place & 1
                 weight = costs.planned_sum(covers, heavy) + costs.GATHER * (
                     covers & gathers
                 ).bit_count()
                 if not again or not covers or id(node) in self.names:
                     continue
-                times = sum(each.covers >> self.place[id(node)] & 1 for each in self.units)
+                times = 1 + sum(units >> place & 1 for units in seen)
                 arrays = sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
                 arrays += self.turned.get(id(node), 0).bit_count()
                 if inlining.pays_to_store(weight, inlining.REALISE_WEIGHT, times) or (
@@ -344,7 +348,9 @@ class _Planner:
                 ):
                     found[id(node)] = "costly-shared"
                     done |= covers
-            seen |= unit.covers
+            for k in range(MOST_TIMES - 1, 0, -1):
+                seen[k] |= seen[k - 1] & unit.covers
+            seen[0] |= unit.covers
         return found
 
     # -- the plan ---------------------------------------------------------------------------

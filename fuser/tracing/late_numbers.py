@@ -169,8 +169,9 @@ def _arithmetic(function: Callable[[Any, Any], Any], one: Any, other: Any) -> An
         return late.tracing.apply_ufunc(ufunc, "__call__", (one, other), {})
     parts = as_arrays(one, other)
     counts = late.kind == "pyint"
-    adds = function in (operator.add, operator.sub) and is_count(one) and is_count(other)
-    if parts is None or (counts and not (adds and int in (type(one), type(other)))):
+    steps = function in (operator.add, operator.sub) and int in (type(one), type(other))
+    steps = steps and is_count(one) and is_count(other) and late.tracing.looking
+    if parts is None or (counts and not steps):
         return function(read(one), read(other))
     return LateNumber(late.tracing, function(*parts).node, "pyint" if counts else "pyfloat")
 

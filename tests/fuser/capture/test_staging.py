@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -55,6 +56,14 @@ class _AsPython:
     def open(self) -> bool:
         """Whether what follows `and` is asked."""
         return bool(self.test)
+
+    def compared(self, name: str, one: Any, other: Any) -> Any:
+        """A comparison in a test."""
+        return getattr(operator, name)(one, other)
+
+    def truth(self, function: Any, *args: Any, **options: Any) -> Any:
+        """A call in a test."""
+        return function(*args, **options)
 
     def tests(self) -> bool:
         """Whether the test is asked."""

@@ -56,14 +56,15 @@ SIDES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "light": (lambda a, b: (abs(a - 1)[:, None] - b).sum(-1), (A, B), []),
     "of pairs": (energy, (V,), []),
     "innermost constant": (lambda v: ((1 / v)[:, None] * v).sum(), (V,), []),
-    "rows as large as the loops": (lambda a, b: (a * (1 / b[0])).sum(-1), (A, B), []),
+    "rows as large as the loops": (lambda a, b: (a * (1 / b[0])).sum(-1), (A, B), ["divide"]),
+    "columns as large as the loops": (lambda a, b: (a * (1 / b[0])).sum(0), (A, B), []),
     "pairs are results": (lambda v: v[:, None] / np.sqrt(v), (V,), []),
 }
 
 
 @pytest.mark.parametrize("name", SIDES)
 def test_costly_sides_of_pairs(name: str) -> None:
-    """By name; what is light, belongs to pairs, or is small beside an array read, is not stored."""
+    """By name; what is light, belongs to pairs, or is constant along a column, is not stored."""
     function, args, expected = SIDES[name]
     graph, _ = rewrite(fuser.trace(function, *args))
     found = {id(node): node for node in map(through_views, costly_sides(graph))}
