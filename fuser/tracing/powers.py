@@ -23,6 +23,9 @@ def scalar_power(base: Any, exponent: Any) -> Any:
         return None
     if isinstance(exponent, HostScalar):
         number: Any = exponent  # whose comparisons are guards: these exponents are other kernels
+        if base.dtype.kind == "c" and exponent.kind in (int, float):
+            shorter = {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}
+            return next((find(base) for each, find in shorter.items() if number == each), None)
         if exponent.kind is int:
             if base.dtype.kind == "b":
                 return np.square(base) if _SQUARES_BOOL and number == 2 else None
