@@ -815,7 +815,9 @@ class FusedFunction(_Base[P, Result]):
         """
         if self.fallback == "error":
             return
-        kind, entry = _kind_of(leaves), self._signatures[key]
+        kind, entry = _kind_of(leaves), self._signatures.get(key)
+        if entry is None:  # a signal handler or another thread has cleared the function
+            return
         done = self._long[kind] = self._long.get(kind, 0) + 1
         in_vain = self._long.get(_kind_of(leaves, "in vain"), 0)
         done = max(done, in_vain * (TRACES // PATIENCE))
@@ -827,7 +829,7 @@ class FusedFunction(_Base[P, Result]):
             again = [self._comes_again(key)]
         if not again or not all(again) or self._knows_enough:
             if unknown:
-                del self._signatures[key]
+                self._signatures.pop(key, None)
             raise CannotRun(entry.refused or self._anew)
         self._long[kind] = 0
 
