@@ -73,7 +73,8 @@ class Body:
             raise NotALoop("an operation in it may raise, and nothing uses what it gives")
         inner = self._inner(calls)
         for slot, argument in zip(found.slots, self._arguments, strict=False):
-            argument.storage.node = self._new[id(slot.storage.node)]
+            if not self._is_own(slot):
+                argument.storage.node = self._new[id(slot.storage.node)]
         results = [self._result(inner, target) for target in self._carried.targets]
         self.trace: Trace = finish(inner, tuple(results))
         if self.trace.value_guards or self.trace.in_order:
@@ -81,11 +82,18 @@ class Body:
 
     def _result(self, inner: Any, target: Any) -> Any:
         """What an iteration leaves in one place, in terms of the body's own trace."""
+        if isinstance(target, Slot) and self._is_own(target):
+            storage = Storage(self._new[id(target.storage.node)])
+            return TracedArray.make(inner, storage, (), target.generic)
         if isinstance(target, Slot):
             place = self._pass.slots.index(target)
             return TracedArray.make(inner, self._arguments[place].storage, (), target.generic)
         storage = Storage(self._new[id(target.storage.node)])
         return TracedArray.make(inner, storage, target.views, target.generic)
+
+    def _is_own(self, slot: Slot) -> bool:
+        """Whether what is written is a value: its memory may be that of one that stays as it is."""
+        return bool(slot.names) and slot.names[0] in self._pass.own
 
     def _named(self, text: str, hint: Any) -> str:
         """The body's name of a number."""

@@ -43,6 +43,7 @@ class _Call:
         self._carried, self._lengths = Carried(found), Lengths(found)
         self._body = Body(found, self._carried, self._lengths)
         self._body.build(self._lengths.guards())
+        self._results = 0
 
     def replace(self) -> dict[str, Any]:
         """Put the call of the region in; what names stand for after it."""
@@ -70,6 +71,7 @@ class _Call:
         line = self._source.where
 
         def result(place: int, like: Node, generic: bool) -> Node:
+            self._results += 1
             if generic and not all(isinstance(a.array, _OF_NUMPY) for a in tracing.arguments):
                 raise NotALoop("a number is carried that is no scalar of NumPy's")
             mark = "scalar " if generic else ""
@@ -123,6 +125,8 @@ class _Call:
                 bound[name] = self._last_number(name, count, here)
         if self._source.index_read:
             bound[self._source.index] = self._last_index(count, here)
+        if carried.early and body.leaving.least and not self._results:
+            raise NotALoop("nothing runs that could tell how often it does")
         return bound
 
     def _last_number(self, name: str, count: str, here: int) -> Any:

@@ -85,7 +85,41 @@ def changing_constants(x: Any, n: int) -> Any:
     return x, weights
 
 
+def of_what_stays(x: Any, n: int) -> Any:
+    """The new array is the same each time; what is written into it is seen by nobody."""
+    y = x * 1.0
+    c = np.zeros_like(x)
+    for _ in range(n):
+        c += x
+        y[:-1] += c[:-1] * 0.5
+        y = x.copy()
+    return y, c
+
+
+def of_the_one_before(x: Any, n: int) -> Any:
+    """Another name keeps what was written into."""
+    y = x * 1.0
+    before = y
+    for k in range(n):
+        y[1:] += 0.25 * before[:-1]
+        before = y
+        y = y * 0.5 + k
+    return y, before
+
+
+def until_it_is_large(x: Any, n: int) -> Any:
+    """It is left before the array is made anew."""
+    y = x * 1.0
+    for _ in range(n):
+        y[2:] += 0.5
+        if y.sum() > 80:
+            break
+        y = y + 0.125
+    return y
+
+
 @pytest.mark.parametrize(("function", "loops"), [
+    (of_what_stays, True), (of_the_one_before, True), (until_it_is_large, True),
     (of_a_copy, True), (of_an_argument, True), (of_two_names, True), (through_a_view, True),
     (in_a_helper, True), (with_weights, True), (changing_constants, False),
 ])  # fmt: skip
