@@ -84,7 +84,8 @@ def test_results_are_numpys(name: str) -> None:
         config.restore(before)
     wanted = function(*arguments)
     assert found.dtype == wanted.dtype
-    rtol = 2e-3 if wanted.dtype == np.float16 else 1e-6
+    halves = 2e-3 if np.lib.NumpyVersion(np.__version__) >= "2.4.0" else 4e-3  # its own exp
+    rtol = halves if wanted.dtype == np.float16 else 1e-6
     np.testing.assert_allclose(found, wanted, rtol=rtol, atol=1e-7)
     assert len(device.units) == 1
 

@@ -120,7 +120,7 @@ def check(
 ) -> None:
     """Compare with NumPy's function of doubles; the same bits on one thread and on three."""
     parts = same_parts(fuser.fuse(plain, fallback="error"), *given)
-    wide = [np.float64(a) if np.result_type(a).kind == "f" else a for a in given]
+    wide = [np.asarray(a, np.float64) if np.result_type(a).kind == "f" else a for a in given]
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*given)
     if not isinstance(expected, tuple):
