@@ -21,8 +21,8 @@ from fuser.base.caches import memo
 from fuser.base.errors import GraphError, Unsupported
 from fuser.base.records import record
 
-#: Characters of an expression at most: Python's parser takes some 10 ms for so many.
-MOST_CHARACTERS = 50_000
+#: Characters of an expression at most: Python takes some 20 ms to read and compile so many.
+MOST_CHARACTERS = 20_000
 #: Expressions in each other, each an operand of the next, at most.
 MOST_LEVELS = 1_000
 #: Bits that an integer may have where powers, shifts or their products make it.

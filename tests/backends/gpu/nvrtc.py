@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ def _library(path: str) -> Any:
 
 
 def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[int, str]:
-    """Compile a unit to machine code; in a third of the time with QUICK_CODE.
-
-    What text is accepted, and what it is warned of, stays the same.
+    """Compile a unit to machine code.
 
     Args:
         path: of the library.
@@ -33,8 +30,6 @@ def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[
     Returns:
         Bytes of machine code, 0 where it failed, and the log.
     """
-    if os.environ.get("QUICK_CODE"):
-        options = (*options, "--Ofast-compile=max")
     code, log = machine_code(path, text, options)
     return len(code), log
 

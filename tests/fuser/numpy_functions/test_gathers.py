@@ -248,6 +248,7 @@ def _assigned(x: Any, i: Any) -> Any:
     return y
 
 
+@pytest.mark.usefixtures("never_brief")
 @pytest.mark.parametrize("function", [
     lambda x, i: x[i] * 2, lambda x, i: np.take(x, i, axis=0) + 1, _assigned,
 ])  # fmt: skip
