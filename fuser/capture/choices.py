@@ -16,7 +16,7 @@ from fuser.capture.before import Again, Before, NotALoop, isinstance_of, set_sta
 from fuser.capture.loop_values import UNBOUND
 from fuser.capture.staging import Decision
 from fuser.ir.graph import Node, make_constant
-from fuser.tracing.late_numbers import LateNumber, count_node, float_node, is_count, is_float
+from fuser.tracing.late_numbers import LATE, LateNumber
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_memory import TracedMemory
@@ -56,10 +56,6 @@ def both(one: Any, other: Any) -> Any:
         text = f"(({one.text}) != 0) & (({other.text}) != 0)"
         return HostScalar(one._tracing, text, bool(one.hint and other.hint))
     return np.logical_and(as_truth(one), as_truth(other))
-
-
-#: Python's numbers that a decision may choose from: whether one is such, its node and its kind.
-_LATE = ((is_float, float_node, "pyfloat"), (is_count, count_node, "pyint"))
 
 
 class Choice:
@@ -212,7 +208,7 @@ class Choice:
         if type(self._test) is HostScalar and type(numbers[0]) is int is type(numbers[1]):
             text = f"({texts[1]}) + (({self._test.text}) != 0) * (({texts[0]}) - ({texts[1]}))"
             return HostScalar(self._tracing, text, numbers[0] if self._test.hint else numbers[1])
-        for alike, node_of, kind in _LATE:
+        for kind, (alike, node_of) in LATE.items():
             if alike(one) and alike(other):
                 node = self._select(node_of(one), node_of(other))
                 return LateNumber(self._tracing, node, kind)

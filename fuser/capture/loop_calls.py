@@ -95,10 +95,8 @@ class _Call:
             if path is None or (carried.early and len(path) > 1):
                 node = result(place, slot.placeholder, slot.generic)
                 made = TracedArray.make(tracing, Storage(node), (), slot.generic)
-                left_in: Any = made
-                for kind, names in (("pyfloat", self._pass.floats), ("pyint", self._pass.counts)):
-                    if slot.names and slot.names[0] in names:
-                        left_in = LateNumber(tracing, node, kind)
+                kind = self._pass.late.get(slot.names[0], "") if slot.names else ""
+                left_in = LateNumber(tracing, node, kind) if kind else made
                 bound.update(dict.fromkeys(slot.names, left_in))
                 left_at[place] = made
                 continue

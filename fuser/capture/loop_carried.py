@@ -14,7 +14,7 @@ from fuser.capture.loop_passes import Pass
 from fuser.capture.loop_values import UNBOUND, Slot, is_plain, is_written
 from fuser.ir import dims
 from fuser.ir.graph import Node
-from fuser.tracing.late_numbers import count_node, float_node, is_count, is_float
+from fuser.tracing.late_numbers import LATE
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -116,11 +116,11 @@ class Carried:
         name = slot.names[0] if slot else "it"
         if name in self._pass.flags and type(left) is bool:
             left = TracedArray.make(self._tracing, Storage(truth_node(left)), (), True)
-        if name in self._pass.floats and is_float(left):
-            left = TracedArray.make(self._tracing, Storage(float_node(left)), (), True)
-        elif name in self._pass.counts and is_count(left):
-            left = TracedArray.make(self._tracing, Storage(count_node(left)), (), True)
-        elif not isinstance_of(left, TracedArray) or name in self._pass.floats | self._pass.counts:
+        kind = self._pass.late.get(name, "")
+        if kind and LATE[kind][0](left):
+            node = LATE[kind][1](left)
+            left = TracedArray.make(self._tracing, Storage(node), (), True)
+        elif kind or not isinstance_of(left, TracedArray):
             raise Again(f"{name} becomes another kind of value")
         found = of_storage.get(id(left.storage))
         if found is not None and (left.views or left.generic != found.generic):

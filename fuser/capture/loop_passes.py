@@ -16,7 +16,7 @@ from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, i
 from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_constant, make_input, walk
 from fuser.tracing.admitted_dtypes import is_known
-from fuser.tracing.late_numbers import LateNumber, count_node, float_node, is_count, is_float
+from fuser.tracing.late_numbers import LATE, LateNumber
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -81,11 +81,10 @@ class Pass:
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
         self.flags: dict[str, None] = {}  # truth values that iterations change
-        #: floats that they change, and that values decide or the loop tells what reads them after
-        self.floats = {name: None for name, value in self.given.items()
-                       if type(value) is LateNumber and is_float(value)}  # fmt: skip
-        self.counts = {name: None for name, value in self.given.items()
-                       if type(value) is LateNumber and is_count(value)}  # fmt: skip
+        #: kinds of the numbers that they change as values decide, and of floats that are read after
+        #: the loop, which tells them
+        self.late = {name: value.kind for name, value in self.given.items()
+                     if type(value) is LateNumber and value.kind in LATE}  # fmt: skip
         self.scalars: dict[str, None] = {}  # NumPy's scalars that they change
         self.own: dict[str, None] = {}  # arrays that they make, write into and make anew
         self._older = older
@@ -95,8 +94,7 @@ class Pass:
         if all(id(each) in memory for each in looked.hidden):
             self.hidden = list(looked.hidden)
             names = [n for n in looked.changing if is_number(self.given.get(n, UNBOUND))]
-            late = self.floats | self.counts
-            self.changing = dict.fromkeys(n for n in names if n not in late)
+            self.changing = dict.fromkeys(n for n in names if n not in self.late)
             self.flags = {name: None for name in looked.flags if name in self.given}
             if looked.written is not None:
                 self.written = [each for each in looked.written if id(each) in memory]
@@ -131,12 +129,9 @@ class Pass:
             elif name in self.scalars:
                 slot = self._add_slot([name], None, make_constant(value, value.dtype), True, False)
                 bound[name] = TracedArray.make(tracing, slot.storage, (), True)
-            elif name in self.counts:
-                slot = self._add_slot([name], None, count_node(value), True, False)
-                bound[name] = LateNumber(tracing, slot.placeholder, "pyint")
-            elif name in self.floats:
-                slot = self._add_slot([name], None, float_node(value), True, False)
-                bound[name] = LateNumber(tracing, slot.placeholder, "pyfloat")
+            elif kind := self.late.get(name):
+                slot = self._add_slot([name], None, LATE[kind][1](value), True, False)
+                bound[name] = LateNumber(tracing, slot.placeholder, kind)
             elif name in self.changing:
                 self.numbers[name] = bound[name] = self._number(hint_of(value))
         known = [slot.storage for slot in self.slots]
@@ -241,7 +236,7 @@ class Pass:
                 found = True
         for name, value in self.given.items():
             plain = not isinstance_of(value, TracedArray) and name not in self.numbers
-            kept = self.flags, self.floats, self.counts, self.scalars
+            kept = self.flags, self.late, self.scalars
             plain = plain and not any(name in each for each in kept)
             if plain and not self._is_same(value, self.env.get(name, UNBOUND)):
                 if name in self.source.flags:
@@ -249,13 +244,11 @@ class Pass:
                     found = True
                     continue
                 left = self.env.get(name, UNBOUND)
-                told = name in self.source.kept or type(left) is LateNumber
-                if told and is_float(value) and is_float(left):
-                    self.floats[name] = None
-                    found = True
-                    continue
-                if type(left) is LateNumber and is_count(value) and is_count(left):
-                    self.counts[name] = None
+                kind = next((k for k, (is_such, _) in LATE.items()
+                             if is_such(value) and is_such(left)), "")  # fmt: skip
+                read = kind == "pyfloat" and name in self.source.kept
+                if read or (kind and type(left) is LateNumber):
+                    self.late[name] = kind
                     found = True
                     continue
                 scalar = isinstance(value, np.generic) and type(left) is type(value)

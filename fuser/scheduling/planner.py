@@ -335,11 +335,11 @@ class _Planner:
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
                 place = self.place[id(node)]
                 again = computes(node) and seen[0] >> place & 1
+                if not again or not covers or id(node) in self.names:
+                    continue
                 weight = costs.planned_sum(covers, heavy) + costs.GATHER * (
                     covers & gathers
                 ).bit_count()
-                if not again or not covers or id(node) in self.names:
-                    continue
                 times = 1 + sum(units >> place & 1 for units in seen)
                 arrays = sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
                 arrays += self.turned.get(id(node), 0).bit_count()

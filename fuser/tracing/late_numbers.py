@@ -6,7 +6,7 @@ One is read where something hangs on it: a length, a decision, arithmetic of int
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -139,6 +139,12 @@ def count_node(value: Any) -> Node:
     return value.node if type(value) is LateNumber else make_scalar(repr(value), "int64")
 
 
+#: Kinds of numbers that loops carry as values: whether one is such, and its node.
+LATE: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Node]]] = {
+    "pyfloat": (is_float, float_node), "pyint": (is_count, count_node),
+}  # fmt: skip
+
+
 def as_operands(ufunc: np.ufunc, inputs: Sequence[Any]) -> list[Any]:
     """Operands of a ufunc: a float in whose place one is as an array without axes.
 
@@ -182,10 +188,10 @@ def as_arrays(one: Any, other: Any) -> list[Any] | None:
     None where one is neither, and where an integer is not the same as a float.
     """
     late = one if type(one) is LateNumber else other
-    for alike, node in ((is_count, count_node), (is_float, float_node)):
-        if alike(late):
-            small = [alike(each) or (type(each) is int and abs(each) <= _EXACT)
-                     for each in (one, other)]  # fmt: skip
-            return [late.tracing.wrap(node(each), True) for each in (one, other)] if all(
-                small) else None  # fmt: skip
-    return None
+    if late.kind not in LATE:
+        return None
+    alike, node_of = LATE[late.kind]
+    for each in (one, other):
+        if not (alike(each) or (type(each) is int and abs(each) <= _EXACT)):
+            return None
+    return [late.tracing.wrap(node_of(each), True) for each in (one, other)]
