@@ -131,6 +131,10 @@ def by_chunks(
         raise Unsupported("lazy-array", name, "lengths other than those that it was traced for", "")
     numbers |= sizes
     blocks = _blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
+    if blocks.saves_nothing:
+        if steps is not None:
+            steps.append("Dask's own operations alone: kernels between them would save nothing")
+        return operation_by_operation(function, structure, leaves)
     results = blocks.results(arrays)
     if steps is not None:
         steps += blocks.steps
@@ -258,22 +262,23 @@ def operation_by_operation(function: Owner, structure: Any, leaves: Sequence[Any
     Raises:
         FusionError: it has written into an argument.
     """
-    copies = [_another(leaf) if isinstance(leaf, da.Array) else leaf for leaf in leaves]
-    args, kwargs = trees.unflatten(structure, copies)
-    result = function.__wrapped__(*args, **kwargs)
-    for leaf, copied in zip(leaves, copies, strict=True):
-        if isinstance(leaf, da.Array) and copied.name != leaf.name:
-            raise FusionError(Reason("lazy-write", function._name, "an argument is written into"))
+    given = [leaf for leaf in leaves if isinstance(leaf, da.Array)]
+    parts = ["_expr"] if are_expressions() else ["dask", "_name", "_chunks", "_meta"]
+    before = [(each.name, [getattr(each, part) for part in parts]) for each in given]
+    args, kwargs = trees.unflatten(structure, list(leaves))
+    try:
+        result = function.__wrapped__(*args, **kwargs)
+    finally:
+        written = [pair for pair in zip(given, before, strict=True) if pair[0].name != pair[1][0]]
+        for each, (_, values) in written:
+            for part, value in zip(parts, values, strict=True):
+                setattr(each, part, value)
+    if written:
+        raise FusionError(Reason("lazy-write", function._name, "an argument is written into"))
     if are_expressions():
         return result
-    given = [leaf for leaf in leaves if isinstance(leaf, da.Array)]
     nested, found = trees.flatten(result)
     return trees.unflatten(nested, optimized(found, given))
-
-
-def _another(array: Any) -> Any:
-    """The same array as another object, so that a write into it can be told."""
-    return type(array)(array.expr) if are_expressions() else array.copy()
 
 
 def optimized(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -287,9 +292,11 @@ def optimized(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     names = {each.name for each in given}
     if not arrays:
         return list(results)
-    whole = HighLevelGraph.merge(*(each.dask for each in arrays))
+    whole = HighLevelGraph.merge(*(each.dask for each in arrays)) if arrays[1:] else arrays[0].dask
     keys = [key for each in (*arrays, *given) for key in flatten(each.__dask_keys__())]
     graph = with_kernels(whole, [key for key in keys if key[0] in whole.layers or key[0] in names])
+    if graph is whole:
+        return list(results)
     return [
         da.Array(graph, each.name, each.chunks, meta=each._meta)
         if isinstance(each, da.Array) and each.name not in names

@@ -87,7 +87,7 @@ class Cluster:
 class Clusters:
     """A graph of tasks, and which of its layers go together."""
 
-    def __init__(self, graph: Mapping[Any, GraphNode], wanted: set[Any]) -> None:
+    def __init__(self, graph: dict[Any, GraphNode], wanted: set[Any]) -> None:
         """Make clusters.
 
         Args:
@@ -103,9 +103,12 @@ class Clusters:
         self._of: dict[str, Cluster] = {}
         self._layers: dict[str, dict[Any, list[Any]]] = {}
         self._operands: dict[Any, list[Any]] = {}
+        for key in graph:
+            self._layers.setdefault(_layer(key), {})[key] = []
+        if not self._some_are_near():
+            return
         for key, node in graph.items():
-            needs = list(map(self.behind, node.dependencies))
-            self._layers.setdefault(_layer(key), {})[key] = needs
+            self._layers[_layer(key)][key] = list(map(self.behind, node.dependencies))
         self._needs = {
             name: {_layer(each) for needs in tasks.values() for each in needs}
             for name, tasks in self._layers.items()
@@ -121,13 +124,29 @@ class Clusters:
             key = self._aliases[key]
         return key
 
+    def _some_are_near(self) -> bool:
+        """Whether two layers of as many tasks read one another, or the same layer."""
+        met: set[tuple[int, str]] = set()
+        for name, tasks in self._layers.items():
+            if (first := self._first(name)) is not None:
+                around = {name, *map(_layer, map(self.behind, first.dependencies))}
+                near = {(len(tasks), each) for each in around}
+                if not met.isdisjoint(near):
+                    return True
+                met |= near
+        return False
+
+    def _first(self, name: str) -> Task | None:
+        """The first task of a layer, if it computes and there are enough of them."""
+        tasks = self._layers[name]
+        first = self.graph[next(iter(tasks))]
+        enough = len(tasks) >= FEWEST and isinstance(first, Task) and first.dependencies
+        return first if enough and only_computes(first) else None
+
     def _place(self, name: str) -> None:
         """Have a layer join a cluster, or begin one."""
         tasks = self._layers[name]
-        if len(tasks) < FEWEST or name in self._needs[name]:
-            return
-        first = self.graph[next(iter(tasks))]
-        if not (isinstance(first, Task) and first.dependencies and only_computes(first)):
+        if name in self._needs[name] or self._first(name) is None:
             return
         reads = set(next(iter(tasks.values())))
         for cluster in reversed(self.clusters):
@@ -184,7 +203,7 @@ class Clusters:
         """The graph, with a task for each lane of the clusters of several layers."""
         several = [cluster for cluster in self.clusters if len(cluster.layers) > 1]
         if not several:
-            return dict(self.graph)
+            return self.graph
         found = dict(self.graph)
         users: dict[Any, list[Any]] = {}
         for key, node in self.graph.items():

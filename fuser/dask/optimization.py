@@ -7,14 +7,14 @@ task becomes a kernel; then come Dask's own optimisation and, for tasks that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
 import dask
 import dask.array as da
-from dask._task_spec import Task, TaskRef
+from dask._task_spec import Task, TaskRef, _execute_subgraph
 from dask.array.optimization import optimize as plain_optimize
 from dask.blockwise import Blockwise, blockwise_token, optimize_blockwise
 from dask.core import flatten
@@ -73,7 +73,10 @@ def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
         keys: what has to stay.
     """
     layers = {name: _of_users(layer) for name, layer in dsk.layers.items()}
-    dsk = HighLevelGraph(layers, dsk.dependencies)
+    if any(layer is not dsk.layers[name] for name, layer in layers.items()):
+        dsk = HighLevelGraph(layers, dsk.dependencies)
+    if not any(_goes_with_another(layer, dsk.layers) for layer in layers.values()):
+        return dsk
     once = computed_once(dsk)
     dsk = optimize_blockwise(dsk, keys=[*keys, *once])  # Dask joins roots later, which makes tasks
     layers = {
@@ -82,6 +85,18 @@ def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
     }
     layers |= {name: as_tasks(layers[name]) for name in once if name in layers}
     return HighLevelGraph(layers, dsk.dependencies)
+
+
+def _goes_with_another(layer: Any, layers: Mapping[str, Any]) -> bool:
+    """Whether a layer is several tasks, or Dask could fuse it with one that it needs."""
+    if not isinstance(layer, Blockwise):
+        return False
+    return layer.task.func is _execute_subgraph or any(
+        isinstance(other := layers.get(name), Blockwise)
+        and (_has_more_blocks(layer, name, indices)
+             or (only_computes(layer.task) and only_computes(other.task)))
+        for name, indices in layer.indices if indices is not None
+    )  # fmt: skip
 
 
 def computed_once(dsk: HighLevelGraph) -> list[str]:

@@ -32,7 +32,9 @@ from fuser.dask.kernels import ByThread, Kernel, traced_by
 #: Modules whose functions compute with what they are given.
 _MODULES = frozenset(("_operator", "operator", "dask.array.chunk", "dask.array.reductions"))
 #: Others of Dask's, by module and name.
-_FUNCTIONS = frozenset((("dask.array.core", "_concatenate2"),))
+_FUNCTIONS = frozenset(("dask.array.core", each) for each in ("_concatenate2", "_enforce_dtype"))
+#: What `_enforce_dtype` calls.
+_CALLED = "enforce_dtype_function"
 #: Functions of NumPy's that write into what they are given.
 _WRITING = frozenset("copyto put place putmask fill_diagonal put_along_axis".split())
 #: A kernel of fewer operations than this gains nothing over NumPy.
@@ -74,6 +76,8 @@ def only_computes(task: Task) -> bool:
     if task.func is _execute_subgraph:
         parts = list(task.args[0].values())
     elif task.func is not _identity_cast and not is_known(task.func):  # lists of operands
+        return False
+    if not is_known(task.kwargs.get(_CALLED, np.add)):
         return False
     return all(only_computes(part) for part in parts if isinstance(part, Task))
 
@@ -253,6 +257,7 @@ def _own(values: Any) -> Any:
 def _name(node: GraphNode) -> str:
     """What a task does, in a word."""
     function = getattr(node, "func", None)
+    function = getattr(node, "kwargs", {}).get(_CALLED, function)
     while type(function) is functools.partial:
         function = function.func
     name = getattr(function, "__name__", "") or ("data" if isinstance(node, DataNode) else "task")

@@ -390,6 +390,9 @@ def test_explain_shows_kernels_and_what_dask_does() -> None:
     assert "kernels on 9 chunks, whose results a tree joins" in text
     assert 0 < text.index("a tree joins") < text.index("Dask's own operation: concatenate{0}")
     assert shown.fallbacks == []
+    picked = fuser.fuse(lambda x: (x * 2)[[5, 1, 7]] + 1)
+    assert "Dask's own operations alone" in str(picked.explain(x))
+    assert (picked(x).compute(scheduler="sync") == (X * 2)[[5, 1, 7]] + 1).all()
     refused = fuser.fuse(lambda x: x.cumsum(0) * 2).explain(x)
     assert refused.fallbacks[0].operation == "running sum"
     assert [reason.code for reason in refused.fallbacks] == ["lazy-array"]

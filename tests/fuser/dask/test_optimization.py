@@ -15,8 +15,9 @@ from dask.callbacks import Callback  # noqa: E402
 from dask.core import flatten  # noqa: E402
 
 import fuser  # noqa: E402
-from fuser.dask.clusters import taken  # noqa: E402
+from fuser.dask.clusters import Clusters, taken  # noqa: E402
 from fuser.dask.kernels import Kernel, traced_by  # noqa: E402
+from fuser.dask.optimization import plain_optimize, with_kernels  # noqa: E402
 from fuser.dask.tasks import ChunkTasks  # noqa: E402
 from fuser.dask.users import of_user  # noqa: E402
 from tests.children import said  # noqa: E402
@@ -87,6 +88,25 @@ def test_layers_that_dask_leaves_apart_are_one_task_for_each_block() -> None:
     assert tasks_of(shared * 2 - x, shared / x + 1, shared.T.sum(axis=0)) == 4
     assert launches() - before <= 4 * 2
     assert tasks_of(*(x * k + 1 for k in range(9))) == 9 * 4  # memory for one result at a time
+
+
+def test_graphs_without_two_operations_to_join_are_left_alone() -> None:
+    """Before any work: one operation, one beside Dask's indexing, a reduction over chunks."""
+    x = da.from_array(VALUES, chunks=(15, 50))
+    for program in (x + x, (x * 2)[[5, 1, 50]] + 1, x.sum(axis=0)):
+        assert with_kernels(program.dask, []) is program.dask
+        graph = plain_optimize(program.dask, program.__dask_keys__())
+        assert Clusters(graph, set()).joined() is graph
+
+
+def test_operations_with_one_number_of_dasks_are_fused() -> None:
+    """Dask checks the dtype of their results by a function around the operation."""
+    x = da.from_array(VALUES, chunks=(15, 50)).persist()
+    program = (x - x.mean()) / x.max()
+    with fuser.dask.fused():
+        assert "fused-sub-truediv" in map(repr, chunk_functions(dask.optimize(program)[0]))
+        found = program.compute(scheduler="sync")
+    np.testing.assert_allclose(found, (VALUES - VALUES.mean()) / VALUES.max(), rtol=1e-12)
 
 
 def test_a_graph_may_be_optimised_again() -> None:
