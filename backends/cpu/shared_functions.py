@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fuser.backends.cpu.body import Features
 
 #: `fuser_pack_<bytes>` of `packing.py`, `fuser_huge_<function>` of `elementary/huge.py`, and
-#: `fuser_rows_<rank>` of `vector_loop.py`.
+#: `fuser_rows_<kind>` of `vector_loop.py`.
 PREFIXES = PACK, HUGE, ROWS = "fuser_pack_", "fuser_huge_", "fuser_rows_"
 _writers: dict[str, Callable[[str, Features], str]] = {}
 

@@ -27,8 +27,8 @@ _ROWS, _LONG_ROW = 4, 32
 #: Vectors after the head of a row, at least: where vectors overlap and what is written takes so
 #: many bytes, where it takes less, and where vectors must not overlap.
 _AFTER_HEAD, _FIRST_CACHE_BYTES = (3, 8, 32), 1 << 16
-#: What a vector belongs to: the middle of a row, what is left over, the head.
-_MIDDLE, _LEFT, _HEAD = range(3)
+#: What vectors are: the middle of a row, its head, its end, what is left over in scratch memory.
+_MIDDLE, _HEAD, _END, _SCRATCH = range(4)
 
 
 def emit_section(
@@ -45,65 +45,178 @@ def emit_section(
     return section.lanes
 
 
-def apart_text(rank: int) -> str:
-    """The module of `fuser_rows_<rank>`: it notes which addresses the rows of an operand span.
-
-    It gives whether these lie apart from those of the first operands, `%loads` of them, which were
-    noted before; of one of these it gives true.
-
-    Args:
-        rank: how many axes rows are counted along, each by a length and a stride.
-    """
-    axes = "".join(f", i64 %length{d}, i64 %step{d}" for d in range(rank))
-    lines = []
-    first = last = "%base"
-    for d in range(rank):
-        lines += [
-            f"  %steps{d} = sub i64 %length{d}, 1",
-            f"  %reach{d} = mul i64 %steps{d}, %step{d}",
-            f"  %back{d} = icmp slt i64 %reach{d}, 0",
-            f"  %down{d} = select i1 %back{d}, i64 %reach{d}, i64 0",
-            f"  %up{d} = select i1 %back{d}, i64 0, i64 %reach{d}",
-            f"  %first{d} = add i64 {first}, %down{d}",
-            f"  %last{d} = add i64 {last}, %up{d}",
-        ]
-        first, last = f"%first{d}", f"%last{d}"
-    reached = "\n".join(lines)
-    return f"""\
-define i1 @{ROWS}{rank}(ptr %spans, i64 %k, i64 %loads, ptr %row, i64 %bytes{axes}) {{
-entry:
-  %base = ptrtoint ptr %row to i64
-{reached}
-  %end = add i64 {last}, %bytes
-  %own = getelementptr [2 x i64], ptr %spans, i64 %k
-  store i64 {first}, ptr %own
+#: What `fuser_rows_flat` is told of one row, and `fuser_rows_nested` of several too.
+_SHAPE = ("some.lanes", "aligned", "shift", "line", "far", "far.least", "near.least",
+          "apart.least", "loads", "count")  # fmt: skip
+_LOOPS = ("loops", "outer", "lengths.at", "strides.at")
+#: Each result's row beside each row that is read.
+_FLAT = """
+  br label %result
+result:
+  %k = phi i64 [ %loads, %entry ], [ %k1, %read.all ]
+  %apart = phi i1 [ true, %entry ], [ %still, %read.all ]
+  %size.at = getelementptr i64, ptr %sizes, i64 %k
+  %size = load i64, ptr %size.at
+  %bytes = mul i64 %iend, %size
+  %first.at = getelementptr i64, ptr %block, i64 %k
+  %first = load i64, ptr %first.at
+  %end = add i64 %first, %bytes
+  br label %look
+look:
+  %l = phi i64 [ 0, %result ], [ %l1, %other ]
+  %still = phi i1 [ %apart, %result ], [ %still.apart, %other ]
+  %more = icmp ult i64 %l, %loads
+  br i1 %more, label %other, label %read.all
+other:
+  %other.size.at = getelementptr i64, ptr %sizes, i64 %l
+  %other.size = load i64, ptr %other.size.at
+  %other.bytes = mul i64 %iend, %other.size
+  %begin.at = getelementptr i64, ptr %block, i64 %l
+  %begin = load i64, ptr %begin.at
+  %until = add i64 %begin, %other.bytes
+  %before = icmp ule i64 %end, %begin
+  %after = icmp ule i64 %until, %first
+  %beside = or i1 %before, %after
+  %still.apart = and i1 %still, %beside
+  %l1 = add i64 %l, 1
+  br label %look
+read.all:
+  %k1 = add i64 %k, 1
+  %more.results = icmp ult i64 %k1, %count
+  br i1 %more.results, label %result, label %all
+"""
+#: The same of all rows: from where to where an operand's lie is noted, then compared.
+_NESTED = """
+  %lengths = getelementptr i64, ptr %block, i64 %lengths.at
+  %strides = getelementptr i64, ptr %block, i64 %strides.at
+  %twice = shl i64 %count, 1
+  %spans = alloca i64, i64 %twice
+  br label %operand
+operand:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %apart = phi i1 [ true, %entry ], [ %still, %next ]
+  %all.steps = phi i64 [ 0, %entry ], [ %steps.next, %next ]
+  %size.at = getelementptr i64, ptr %sizes, i64 %k
+  %size = load i64, ptr %size.at
+  %pointer.at = getelementptr i64, ptr %block, i64 %k
+  %base = load i64, ptr %pointer.at
+  %own.strides.at = mul i64 %k, %loops
+  %own.strides = getelementptr i64, ptr %strides, i64 %own.strides.at
+  br label %axis
+axis:
+  %d = phi i64 [ 0, %operand ], [ %d1, %along ]
+  %first = phi i64 [ %base, %operand ], [ %first1, %along ]
+  %last = phi i64 [ %base, %operand ], [ %last1, %along ]
+  %steps = phi i64 [ 0, %operand ], [ %steps1, %along ]
+  %some.axis = icmp slt i64 %d, %outer
+  br i1 %some.axis, label %along, label %spanned
+along:
+  %length.at = getelementptr i64, ptr %lengths, i64 %d
+  %length = load i64, ptr %length.at
+  %step.at = getelementptr i64, ptr %own.strides, i64 %d
+  %step = load i64, ptr %step.at
+  %length.less = sub i64 %length, 1
+  %reach = mul i64 %length.less, %step
+  %back = icmp slt i64 %reach, 0
+  %down = select i1 %back, i64 %reach, i64 0
+  %up = select i1 %back, i64 0, i64 %reach
+  %first1 = add i64 %first, %down
+  %last1 = add i64 %last, %up
+  %steps1 = or i64 %steps, %step
+  %d1 = add i64 %d, 1
+  br label %axis
+spanned:
+  %row.bytes = mul i64 %iend, %size
+  %end = add i64 %last, %row.bytes
+  %own.place = shl i64 %k, 1
+  %own = getelementptr i64, ptr %spans, i64 %own.place
+  store i64 %first, ptr %own
   %own.end = getelementptr i64, ptr %own, i64 1
   store i64 %end, ptr %own.end
+  %is.aligned = icmp eq i64 %k, %aligned
+  %steps.next = select i1 %is.aligned, i64 %steps, i64 %all.steps
   %is.load = icmp ult i64 %k, %loads
-  br i1 %is.load, label %yes, label %look
+  br i1 %is.load, label %next, label %look
 look:
-  %l = phi i64 [ 0, %entry ], [ %l1, %other ]
+  %l = phi i64 [ 0, %spanned ], [ %l1, %other ]
   %more = icmp ult i64 %l, %loads
-  br i1 %more, label %other, label %yes
+  br i1 %more, label %other, label %next
 other:
-  %at = getelementptr [2 x i64], ptr %spans, i64 %l
+  %at.place = shl i64 %l, 1
+  %at = getelementptr i64, ptr %spans, i64 %at.place
   %until.at = getelementptr i64, ptr %at, i64 1
   %begin = load i64, ptr %at
   %until = load i64, ptr %until.at
   %before = icmp ule i64 %end, %begin
-  %after = icmp ule i64 %until, {first}
+  %after = icmp ule i64 %until, %first
   %beside = or i1 %before, %after
   %l1 = add i64 %l, 1
-  br i1 %beside, label %look, label %no
-yes:
-  ret i1 true
-no:
-  ret i1 false
+  br i1 %beside, label %look, label %next
+next:
+  %still = phi i1 [ %apart, %spanned ], [ %apart, %look ], [ false, %other ]
+  %k1 = add i64 %k, 1
+  %more.operands = icmp ult i64 %k1, %count
+  br i1 %more.operands, label %operand, label %all
+"""
+
+
+def rows_text(kind: str) -> str:
+    """The module of `fuser_rows_<kind>`: what rows allow, from where operands lie.
+
+    `%shape` are the words that `VectorLoop.shape` lists. The result's last bit says whether a
+    row's last vector may overlap the one before it: all that is written lies apart from all that
+    is read. The bits before it are then what of an address has to be zero where whole vectors
+    begin, 0 for rows that are too short to have a head. Where vectors must not overlap they are
+    how many elements all the rows' heads have, 0 where these are no call of their own.
+
+    Args:
+        kind: "nested" where there are loops around that over elements, else "flat".
+    """
+    words, looks, steps = (*_SHAPE, *_LOOPS), _NESTED, "%steps.next"
+    if kind == "flat":
+        words, looks, steps = _SHAPE, _FLAT, "0"
+    shape = "\n".join(
+        f"  %{name}.word = getelementptr i64, ptr %shape, i64 {k}\n"
+        f"  %{name} = load i64, ptr %{name}.word" for k, name in enumerate(words)
+    )  # fmt: skip
+    return f"""\
+define i64 @{ROWS}{kind}(ptr %block, ptr %shape, i64 %rows, i64 %ibegin, i64 %iend) {{
+entry:
+{shape}
+  %sizes = getelementptr i64, ptr %shape, i64 {len(words)}{looks}all:
+  %n = sub i64 %iend, %ibegin
+  %rest = and i64 %n, %some.lanes
+  %aligned.at = getelementptr i64, ptr %block, i64 %aligned
+  %aligned.base = load i64, ptr %aligned.at
+  %skipped.bytes = shl i64 %ibegin, %shift
+  %address = add i64 %aligned.base, %skipped.bytes
+  %bits = or i64 %address, {steps}
+  %odd.bits = and i64 %bits, %line
+  %odd = or i64 %odd.bits, %rest
+  %some.odd = icmp ne i64 %odd, 0
+  %again = and i1 %still, %some.odd
+  %elements = mul i64 %n, %rows
+  %is.far = icmp sge i64 %elements, %far
+  %if.again = select i1 %is.far, i64 %far.least, i64 %near.least
+  %least = select i1 %again, i64 %if.again, i64 %apart.least
+  %is.long = icmp sge i64 %n, %least
+  %odd.steps = and i64 {steps}, %line
+  %alike = icmp eq i64 %odd.steps, 0
+  %missing = sub i64 0, %address
+  %head.bytes = and i64 %missing, %line
+  %heads = lshr i64 %head.bytes, %shift
+  %alike.heads = select i1 %alike, i64 %heads, i64 0
+  %if.long = select i1 %again, i64 %line, i64 %alike.heads
+  %found = select i1 %is.long, i64 %if.long, i64 0
+  %shifted = shl i64 %found, 1
+  %kind = zext i1 %again to i64
+  %answer = or i64 %shifted, %kind
+  ret i64 %answer
 }}
 """
 
 
-shared_functions.register(ROWS, lambda rank, _: apart_text(int(rank)))
+shared_functions.register(ROWS, lambda kind, _: rows_text(kind))
 
 
 class VectorLoop:
@@ -118,6 +231,7 @@ class VectorLoop:
         self.kinds = [conversion.MEMORY[desc.dtype] for desc in section.operands]
         self.sizes = [conversion.bytes_of(desc.dtype) for desc in section.operands]
         self.strided = [k for k in self.moving if accesses[k] != CONTIGUOUS]
+        self.beside = [k for k in self.moving if accesses[k] == CONTIGUOUS]
         self.counted = [k for k in self.moving if section.operands[k].counted]
         self.stored = [k for k in self.moving if k not in self.counted]
         """What has memory that vectors are read from, or written to."""
@@ -149,30 +263,22 @@ class VectorLoop:
             *(f"  %carry{number} = alloca {value.scalar}"
               for number, (value, _) in section.carried.items()),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
-            *([f"  %spans = alloca [{2 * len(self.moving)} x i64]"] if self.overlapping else []),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",
-            f"  %vectors = udiv i64 %n, {self.lanes}",
             f"  %rest = urem i64 %n, {self.lanes}",
             "  %last = sub i64 %rest, 1",
             "  %done.elements = sub i64 %n, %rest",
-            *(["  %kept.head = alloca i64", "  %kept.rest = alloca i64",
-               "  store i64 %rest, ptr %kept.rest"] if self.aligns else []),
             *(self._mask() if self._masked() else []),
             *(self._last_places() if self.counted else []),
             *(self._look(top.block) if self.overlapping else []),
             "  %some = icmp ult i64 %obegin, %oend",
             "  br i1 %some, label %place, label %done",
-            *self._begin_rows(
-                "ready" if self.aligns else "begin" if self.overlapping else top.block
-            ),
+            *self._begin_rows("begin" if self.overlapping else top.block),
             *(f"  store {start.typed}, ptr %carry{number}"
               for number, (start, _) in section.carried.items()),
             *middle.lines,
-            *(self._head() if self.aligns else []),
-            "  %whole = icmp ne i64 %vectors, 0",
-            "  br i1 %whole, label %vec, label %left",
-            *self._vector_loop("row.whole" if self.aligns else middle.block),
+            *self._row(middle.block),
+            *self._vector_loop(middle.block),
             *self._left_over(),
             *self._next_row(),
             "done:",
@@ -194,6 +300,9 @@ class VectorLoop:
         every row, which takes as long as some vectors do.
         """
         body, section = Body(self.section.module, "p"), self.section
+        if not section.lengths:
+            section.lay_rows(body, "0", "row")
+            return ["place:", *body.lines, "  br label %row", "row:"]
         first = "%o.place" if self._wraps else "%obegin"
         place = section.lay_rows(body, first, "start")
         from_end = "row.more" if self._wraps else "row.end"
@@ -212,12 +321,13 @@ class VectorLoop:
     def _next_row(self) -> list[str]:
         """Go on with the next row, one stride on."""
         section = self.section
-        steps = [outer[-1] if outer else "0" for outer in section.outer]
+        if not section.lengths:
+            return ["row.end:", "  br label %done"]
         lines = [
             "row.end:",
             "  %o1 = add i64 %o, 1",
-            *(f"  %next{k} = getelementptr i8, ptr %row{k}, i64 {step}"
-              for k, step in enumerate(steps)),
+            *(f"  %next{k} = getelementptr i8, ptr %row{k}, i64 {outer[-1]}"
+              for k, outer in enumerate(section.outer)),
             "  %more.rows = icmp ult i64 %o1, %oend",
             f"  br i1 %more.rows, label %{'row.more' if self._wraps else 'row'}, label %done",
         ]  # fmt: skip
@@ -229,35 +339,26 @@ class VectorLoop:
             ]
         return lines
 
-    def _head(self) -> list[str]:
-        """The elements before the first that is aligned; whole vectors begin after them."""
+    def _row(self, block: str) -> list[str]:
+        """Begin a row: with its head, if it has one, else with the first whole vector."""
+        if not self.aligns:
+            return [
+                f"  %some.vectors = icmp uge i64 %n, {self.lanes}",
+                "  br i1 %some.vectors, label %vectors, label %left",
+            ]
         return [
-            "  br i1 %aligning, label %head.look, label %row.whole",
-            "head.look:",
-            *self._to_line("head", f"%row{self.aligned}"),
-            "  %from.line = sub i64 %n, %head",
-            f"  %past.vectors = urem i64 %from.line, {self.lanes}",
-            "  store i64 %head, ptr %kept.head",
-            "  store i64 %past.vectors, ptr %kept.rest",
+            f"  %address = ptrtoint ptr %row{self.aligned} to i64",
+            "  %up = sub i64 0, %address",
+            "  %head.bytes = and i64 %up, %line",
+            f"  %head = udiv i64 %head.bytes, {self.sizes[self.aligned]}",
+            "  %after.head = sub i64 %n, %head",
+            f"  %row.rest = urem i64 %after.head, {self.lanes}",
+            "  %row.done = sub i64 %n, %row.rest",
             "  %some.head = icmp ne i64 %head, 0",
-            "  br i1 %some.head, label %vec, label %middle",
+            "  br i1 %some.head, label %vectors, label %middle",
             "middle:",
-            "  %before = load i64, ptr %kept.head",
-            "  %after.head = sub i64 %n, %before",
-            f"  %middle.vectors = udiv i64 %after.head, {self.lanes}",
-            *(f"  %middle{k} = getelementptr {self.kinds[k]}, ptr %row{k}, i64 %before"
-              for k in self.moving),
-            "  br label %vec",
-            "row.whole:",
-        ]  # fmt: skip
-
-    def _to_line(self, name: str, place: str) -> list[str]:
-        """How many elements lie before the first that is aligned."""
-        return [
-            f"  %{name}.address = ptrtoint ptr {place} to i64",
-            f"  %{name}.back = sub i64 0, %{name}.address",
-            f"  %{name}.bytes = and i64 %{name}.back, {self._line_bytes - 1}",
-            f"  %{name} = udiv i64 %{name}.bytes, {self.sizes[self.aligned]}",
+            f"  %some.vectors = icmp uge i64 %after.head, {self.lanes}",
+            "  br i1 %some.vectors, label %vectors, label %left",
         ]
 
     @property
@@ -281,173 +382,148 @@ class VectorLoop:
         """The type of an operand's left-over vector."""
         return f"[{self.lanes} x {self.kinds[k]}]"
 
-    def _vector_loop(self, row_block: str) -> list[str]:
-        """The loop over whole vectors, entered again once for what is left over."""
-        inside = self.section.bodies[2]
-        vec = inside.block
-        lines = ["vec:"]
-        more = ", [ {}, %back ]" if self.overlapping else ""
-        more += ", [ {}, %head.look ], [ {}, %middle ]" if self.aligns else ""
-        lines.append(
-            f"  %left.vectors = phi i64 [ %vectors, %{row_block} ], [ %left.next, %{vec} ], "
-            f"[ 1, %tail.run ]{more.format(1, 1, '%middle.vectors')}"
-        )
-        lines.append(
-            f"  %phase = phi i8 [ {_MIDDLE}, %{row_block} ], [ %phase, %{vec} ], "
-            f"[ {_LEFT}, %tail.run ]{more.format(_LEFT, _HEAD, _MIDDLE)}"
-        )
+    def _vector_loop(self, row: str) -> list[str]:
+        """The loop over whole vectors, entered again for those of which a row has one each."""
+        inside, section = self.section.bodies[2], self.section
+        vec, lanes = inside.block, self.lanes
+        done = "%row.done" if self.aligns else "%done.elements"
+        # Where they come from, what they are, from which element to which.
+        ways = [("middle" if self.aligns else row, _MIDDLE, "%head" if self.aligns else "0", done)]
+        if self.aligns:
+            ways.append((row, _HEAD, "0", str(lanes)))
+        if self.overlapping:
+            ways.append(("back", _END, "%last.vector", "%n"))
+        scratch = ("tail.run", _SCRATCH, "0", str(lanes))
+
+        def joined(kind: str, in_row: str, in_scratch: str) -> str:
+            found = [f"[ {in_row}, %{block} ]" for block, *_ in ways]
+            return f"phi {kind} " + ", ".join([*found, f"[ {in_scratch}, %tail.run ]"])
+
+        lines = ["vectors:"]
+        for name, kind, place in (("part", "i8", 1), ("from", "i64", 2), ("to", "i64", 3)):
+            found = ", ".join(f"[ {way[place]}, %{way[0]} ]" for way in [*ways, scratch])
+            lines.append(f"  %{name} = phi {kind} {found}")
         for k in self.moving:
             left = f"%tail{k}" if k in self.counted else f"%scratch{k}"
-            lines.append(
-                f"  %q{k} = phi ptr [ %row{k}, %{row_block} ], [ %qn{k}, %{vec} ], "
-                f"[ {left}, %tail.run ]{more.format(f'%back{k}', f'%row{k}', f'%middle{k}')}"
-            )
+            lines.append(f"  %base{k} = {joined('ptr', f'%row{k}', left)}")
         for k in self.strided:
-            step = self.section.inner[k]
+            step = section.inner[k]
             left = step if k in self.counted else str(self.sizes[k])
-            lines.append(
-                f"  %st{k} = phi i64 [ {step}, %{row_block} ], [ %st{k}, %{vec} ], "
-                f"[ {left}, %tail.run ]"
-            )
-        for k, flag in zip(self.section.pairs, self.section.turns, strict=True):
-            lines.append(
-                f"  %turns{k} = phi i1 [ {flag}, %{row_block} ], [ %turns{k}, %{vec} ], "
-                "[ false, %tail.run ]"
-            )
-        for number, (start, after) in self.section.carried.items():
-            lines.append(
-                f"  %before{number} = phi {start.type} [ {start.text}, %{row_block} ], "
-                f"[ {after.text}, %{vec} ], [ %carried{number}, %tail.run ]"
-            )
+            lines.append(f"  %st{k} = {joined('i64', step, left)}")
+        for k, flag in zip(section.pairs, section.turns, strict=True):
+            lines.append(f"  %turns{k} = {joined('i1', flag, 'false')}")
+        for number, (start, _) in section.carried.items():
+            found = joined(start.type, start.text, f"%carried{number}")
+            lines.append(f"  %begun{number} = {found}")
         if self.counted:
-            every = iota(self.lanes)
+            every = iota(lanes)
+            lines.append(f"  %places = {joined(every.type, every.text, '%last.places')}")
+        lines += ["  br label %vec", "vec:"]
+        lines.append(f"  %at = phi i64 [ %from, %vectors ], [ %at.next, %{vec} ]")
+        for k in self.strided:
+            lines.append(f"  %q{k} = phi ptr [ %base{k}, %vectors ], [ %qn{k}, %{vec} ]")
+        for number, (start, after) in section.carried.items():
             lines.append(
-                f"  %places = phi {every.type} [ {every.text}, %{row_block} ], "
-                f"[ %places, %{vec} ], [ %last.places, %tail.run ]"
+                f"  %before{number} = phi {start.type} [ %begun{number}, %vectors ], "
+                f"[ {after.text}, %{vec} ]"
             )
+        for k in self.beside:
+            lines.append(f"  %q{k} = getelementptr {self.kinds[k]}, ptr %base{k}, i64 %at")
         lines.extend(inside.lines)
-        end = "landed" if self.aligns else "row.end"
-        for k in self.moving:
-            step = str(self.lanes * self.sizes[k])
-            if k in self.strided:
-                lines.append(f"  %step{k} = mul i64 %st{k}, {self.lanes}")
-                step = f"%step{k}"
-            lines.append(f"  %qn{k} = getelementptr i8, ptr %q{k}, i64 {step}")
+        for k in self.strided:
+            lines.append(f"  %step{k} = mul i64 %st{k}, {lanes}")
+            lines.append(f"  %qn{k} = getelementptr i8, ptr %q{k}, i64 %step{k}")
         lines += [
-            "  %left.next = sub i64 %left.vectors, 1",
-            "  %more.vectors = icmp ne i64 %left.next, 0",
+            f"  %at.next = add i64 %at, {lanes}",
+            "  %more.vectors = icmp ne i64 %at.next, %to",
             "  br i1 %more.vectors, label %vec, label %vec.end",
             "vec.end:",
-            f"  %in.middle = icmp eq i8 %phase, {_MIDDLE}",
+            f"  %in.middle = icmp eq i8 %part, {_MIDDLE}",
             f"  br i1 %in.middle, label %left, label %{'over' if self.overlapping else 'tail.out'}",
-            *(["over:", f"  br i1 %again, label %{end}, label %tail.out"]
-              if self.overlapping else []),
-            *(["landed:", f"  %from.head = icmp eq i8 %phase, {_HEAD}",
-               "  br i1 %from.head, label %middle, label %row.end"] if self.aligns else []),
-        ]  # fmt: skip
+        ]
+        after = [("over", _SCRATCH, "tail.out")] if self.overlapping else []
+        after += [("landed", _HEAD, "middle")] if self.aligns else []
+        others = [*(block for block, *_ in after), "row.end"][1:]
+        for (block, part, to), other in zip(after, others, strict=False):
+            lines += [
+                f"{block}:", f"  %is.{block} = icmp eq i8 %part, {part}",
+                f"  br i1 %is.{block}, label %{to}, label %{other}",
+            ]  # fmt: skip
         return lines
 
     def _look(self, block: str) -> list[str]:
         """Whether the last vector of a row may overlap the one before it: `%again`.
 
-        What is written has to lie apart from all that is read: before it, or after it.
+        What is written has to lie apart from all that is read: before it, or after it. Also found
+        is which bits of an address the elements of a row's head fill: `%line`. Where vectors must
+        not overlap, the heads of all rows are another call.
         """
+        section = self.section
+        module = section.module
+        rows = f"{ROWS}{'nested' if section.nest.rank > 1 else 'flat'}"
+        module.declare(rows, "i64", ("ptr", "ptr", "i64", "i64", "i64"))
+        shape = self.shape
+        table = f"{section.name}.shape"
+        words = ", ".join(f"i64 {word}" for word in shape)
+        module.helpers[table] = f"@{table} = internal constant [{len(shape)} x i64] [{words}]"
+        many = f"  %long.row = icmp sge i64 %n, {_LONG_ROW * self.lanes}"
         lines = [
             f"  %last.vector = sub i64 %n, {self.lanes}",
             "  %row.count = sub i64 %oend, %obegin",
             f"  %many.rows = icmp sge i64 %row.count, {_ROWS}",
-            f"  %long.row = icmp sge i64 %n, {_LONG_ROW * self.lanes}",
-            f"  %many = or i1 %many.rows, {'%long.row' if self.aligns else 'false'}",
-            f"  %n.rest = urem i64 %n, {self.lanes}",
-            f"  %some.vectors = icmp sge i64 %n, {self.lanes}",
-            *self._odd(),
-            "  %odd = and i1 %some.rest, %some.vectors",
-            "  %worth = and i1 %odd, %many",
+            f"  %a.vector = icmp sge i64 %n, {self.lanes}",
+            *([many, "  %many = or i1 %many.rows, %long.row"] if self.aligns else []),
+            f"  %worth = and i1 %a.vector, %{'many' if self.aligns else 'many.rows'}",
             "  br i1 %worth, label %look, label %begin",
             "look:",
+            (f"  %looked = call i64 @{rows}(ptr %block, ptr @{table}, i64 %row.count, "
+             "i64 %ibegin, i64 %iend)"),
         ]
-        lengths, apart = self.section.lengths, "true"
-        name, count = f"{ROWS}{len(lengths)}", len(self.section.nest.loads)
-        words = ("ptr", "i64", "i64", "ptr", "i64", *["i64"] * (2 * len(lengths)))
-        self.section.module.declare(name, "i1", words)
-        loads = sum(k < count for k in self.moving)
-        for place, k in enumerate(self.moving):
-            pairs = zip(lengths, self.section.outer[k], strict=True)
-            outer = "".join(f", i64 {length}, i64 {step}" for length, step in pairs)
+        if self.aligns:
+            calls = [f"call i32 @{section.name}(ptr %block, i64 %obegin, i64 %oend, {span})"
+                     for span in ("i64 %ibegin, i64 %split", "i64 %split, i64 %iend")]  # fmt: skip
             lines += [
-                f"  %row.bytes{k} = mul i64 %iend, {self.sizes[k]}",
-                (f"  %apart{k} = call i1 @{name}(ptr %spans, i64 {place}, i64 {loads}, "
-                 f"ptr {self.section.pointers[k]}, i64 %row.bytes{k}{outer})"),
+                "  %looked.again = trunc i64 %looked to i1",
+                "  br i1 %looked.again, label %begin, label %look.apart",
+                "look.apart:",
+                "  %heads = lshr i64 %looked, 1",
+                "  %some.heads = icmp ne i64 %heads, 0",
+                "  br i1 %some.heads, label %split.rows, label %begin",
+                "split.rows:",
+                "  %split = add i64 %ibegin, %heads",
+                f"  %status.heads = {calls[0]}",
+                f"  %status.rows = {calls[1]}",
+                "  %status.both = or i32 %status.heads, %status.rows",
+                "  ret i32 %status.both",
             ]
-            if k >= count:
-                lines.append(f"  %all.apart{k} = and i1 {apart}, %apart{k}")
-                apart = f"%all.apart{k}"
-        return [
-            *lines, "  br label %begin", "begin:",
-            f"  %again = phi i1 [ false, %{block} ], [ {apart}, %look ]",
-            *(self._aligning() if self.aligns else []),
-        ]  # fmt: skip
-
-    def _aligning(self) -> list[str]:
-        """Whether rows are so long that their heads are computed apart.
-
-        Within the first cache, stores that cross lines cost less, and rows have to be longer.
-        Where vectors must not overlap, the heads of all rows are another call.
-        """
-        size, section = self.sizes[self.aligned], self.section
-        far, near, apart = (k * self.lanes + self._line_bytes // size for k in _AFTER_HEAD)
-        steps = section.outer[self.aligned]
-        calls = [f"call i32 @{section.name}(ptr %block, i64 %obegin, i64 %oend, {span})"
-                 for span in ("i64 %ibegin, i64 %split", "i64 %split, i64 %iend")]  # fmt: skip
-        last = f"%steps{len(steps) - 1}" if steps else "0"
-        return [
-            "  %all.elements = mul i64 %n, %row.count",
-            f"  %is.far = icmp sge i64 %all.elements, {_FIRST_CACHE_BYTES // size}",
-            f"  %least = select i1 %is.far, i64 {far}, i64 {near}",
-            "  %are.long = icmp sge i64 %n, %least",
-            "  %aligning = and i1 %again, %are.long",
-            f"  %is.long = icmp sge i64 %n, {apart}",
-            "  %alone = xor i1 %again, true",
-            "  %splitting = and i1 %is.long, %alone",
-            "  br i1 %splitting, label %split.look, label %ready",
-            "split.look:",
-            f"  %skipped = mul i64 %ibegin, {size}",
-            f"  %split.at = getelementptr i8, ptr {section.pointers[self.aligned]}, i64 %skipped",
-            *self._to_line("heads", "%split.at"),
-            *(f"  %steps{d} = or i64 {step}, {f'%steps{d - 1}' if d else '0'}"
-              for d, step in enumerate(steps)),
-            f"  %odd.steps = and i64 {last}, {self._line_bytes - 1}",
-            "  %alike = icmp eq i64 %odd.steps, 0",
-            "  %some.heads = icmp ne i64 %heads, 0",
-            "  %splits = and i1 %alike, %some.heads",
-            "  br i1 %splits, label %split.rows, label %ready",
-            "split.rows:",
-            "  %split = add i64 %ibegin, %heads",
-            f"  %status.heads = {calls[0]}",
-            f"  %status.rows = {calls[1]}",
-            "  %status.both = or i32 %status.heads, %status.rows",
-            "  ret i32 %status.both",
-            "ready:",
-        ]  # fmt: skip
-
-    def _odd(self) -> list[str]:
-        """Whether rows have elements that are no part of whole vectors: `%some.rest`."""
-        if not self.aligns:
-            return ["  %some.rest = icmp ne i64 %n.rest, 0"]
-        k, section = self.aligned, self.section
-        lines = [f"  %base = ptrtoint ptr {section.pointers[k]} to i64",
-                 f"  %base.skipped = mul i64 %ibegin, {self.sizes[k]}",
-                 "  %base.first = add i64 %base, %base.skipped"]  # fmt: skip
-        found = "%base.first"
-        for d, step in enumerate(section.outer[k]):
-            lines.append(f"  %base.or{d} = or i64 {found}, {step}")
-            found = f"%base.or{d}"
+        apart = ", [ 0, %look.apart ]" if self.aligns else ""
         return [
             *lines,
-            f"  %base.odd = and i64 {found}, {section.module.features.vector_bytes - 1}",
-            "  %some.odd = or i64 %base.odd, %n.rest",
-            "  %some.rest = icmp ne i64 %some.odd, 0",
+            *([] if self.aligns else ["  br label %begin"]),
+            "begin:",
+            f"  %found = phi i64 [ 0, %{block} ], [ %looked, %look ]{apart}",
+            "  %again = trunc i64 %found to i1",
+            *(["  %line = lshr i64 %found, 1"] if self.aligns else []),
         ]
+
+    @property
+    def shape(self) -> list[int]:
+        """What `fuser_rows` is told of the nest: the places and sizes of what vectors touch."""
+        section = self.section
+        aligned, line, far, near, apart, size = 0, 0, 0, 0, 0, 1
+        assert not self.lanes & self.lanes - 1, self.lanes
+        if self.aligns:
+            aligned, size = self.aligned, self.sizes[self.aligned]
+            line = self._line_bytes - 1
+            far, near, apart = (k * self.lanes + self._line_bytes // size for k in _AFTER_HEAD)
+        count, rank, outer = len(section.operands), section.nest.rank, len(section.lengths)
+        lengths = count + rank - 1 - outer
+        return [
+            self.lanes - 1, aligned, size.bit_length() - 1, line, _FIRST_CACHE_BYTES // size,
+            far, near, apart, len(section.nest.loads), count,
+            *([rank, outer, lengths, lengths + rank - 1] if rank > 1 else []),
+            *(self.sizes[k] if k in self.moving else 0 for k in range(count)),
+        ]  # fmt: skip
 
     def _left_over(self) -> list[str]:
         """Copy left-over elements in, and results out."""
@@ -455,7 +531,6 @@ class VectorLoop:
         stores = [k for k in self.stored if k >= len(self.section.nest.loads)]
         lines = [
             "left:",
-            *(["  %row.rest = load i64, ptr %kept.rest"] if self.aligns else []),
             f"  %any.rest = icmp ne i64 %{'row.rest' if self.aligns else 'rest'}, 0",
             (f"  br i1 %any.rest, label %{'which' if self.overlapping else 'tail.in'}, "
             "label %row.end"),
@@ -480,7 +555,7 @@ class VectorLoop:
             "  br i1 %more.in, label %copy, label %tail.run",
             "tail.run:",
             *self._carried(),
-            "  br label %vec",
+            "  br label %vectors",
             "tail.out:",
             *self._tails("out", stores),
             "  br label %out",
@@ -503,11 +578,8 @@ class VectorLoop:
 
     def _back(self) -> list[str]:
         """Begin the last vector so that it ends with its row."""
-        lines = ["which:", "  br i1 %again, label %back, label %tail.in", "back:"]
-        for k in self.moving:
-            kind = self.kinds[k]
-            lines.append(f"  %back{k} = getelementptr {kind}, ptr %row{k}, i64 %last.vector")
-        return [*lines, "  br label %vec"]
+        return ["which:", "  br i1 %again, label %back, label %tail.in", "back:",
+                "  br label %vectors"]  # fmt: skip
 
     def _masked(self) -> bool:
         """Whether left-over elements move by masked instructions."""
@@ -560,7 +632,7 @@ class VectorLoop:
                 f"<{lanes} x i1> %mask, {vector} %all{k})"),
                 f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
             ]
-        lines += ["  br label %tail.run", "tail.run:", *self._carried(), "  br label %vec"]
+        lines += ["  br label %tail.run", "tail.run:", *self._carried(), "  br label %vectors"]
         lines += ["tail.out:", *self._tails("out", stores)]
         for k in stores:
             memory = self.kinds[k]

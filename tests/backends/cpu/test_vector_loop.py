@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu import vector_loop
 from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.scheduling import choose
 from tests.backends.cpu.chosen_schedules import answers_of
@@ -123,31 +124,54 @@ def test_threads_share_rows() -> None:
         np.testing.assert_array_equal(own, plain)
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
-def test_spans_of_rows_lie_apart_as_their_addresses_say(rank: int) -> None:
-    """Strides of either sign and of zero; what is read may lie anywhere."""
-    address = loader.shared_address(f"fuser_rows_{rank}")
+@pytest.mark.parametrize("outer", [0, 1, 2, 3])
+def test_what_rows_allow_is_what_their_addresses_say(outer: int) -> None:
+    """Strides of either sign and of zero, what is read anywhere; heads of what is long enough."""
+    address = loader.shared_address(f"{vector_loop.ROWS}{'nested' if outer else 'flat'}")
     assert address is not None
-    kinds = [ctypes.c_void_p, *[ctypes.c_int64] * 2, ctypes.c_void_p]
-    kinds += [ctypes.c_int64] * (1 + 2 * rank)
-    function = ctypes.CFUNCTYPE(ctypes.c_bool, *kinds)(address)
-    generator = np.random.default_rng(rank)
-    verdicts = set()
-    for _ in range(300):
-        loads, stores = generator.integers(0, 4), generator.integers(1, 3)
-        spans = (ctypes.c_int64 * (2 * (loads + stores)))()
-        known: list[tuple[int, int]] = []
-        for place in range(loads + stores):
-            base, size = int(generator.integers(4000, 9000)), int(generator.integers(0, 300))
-            axes = [(int(generator.integers(1, 4)), int(generator.integers(-400, 401)))
-                    for _ in range(rank)]  # fmt: skip
-            starts = [base + sum(k * step for k, (_, step) in zip(index, axes, strict=True))
-                      for index in np.ndindex(*(length for length, _ in axes))]  # fmt: skip
-            own = min(starts), max(starts) + size
-            found = function(spans, place, loads, base, size, *(w for pair in axes for w in pair))
-            wanted = place < loads or all(own[1] <= a or b <= own[0] for a, b in known[:loads])
-            assert found == wanted
-            verdicts.add(found)
-            known.append(own)
-        assert [*spans] == [word for span in known for word in span]
-    assert verdicts == {True, False}
+    words = [ctypes.c_int64] * 3
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, *words)(address)
+    generator = np.random.default_rng(outer)
+
+    def whole(low: int, high: int) -> int:
+        return int(generator.integers(low, high))
+
+    lanes, line, far, least = 8, 63, 200, (20, 40, 60)
+    seen = set()
+    for _ in range(600):
+        loads, stores, skipped = whole(0, 4), whole(1, 3), whole(0, 2) if outer else 0
+        count, rank = loads + stores, outer + skipped + 1
+        sizes = [2 ** whole(0, 4) for _ in range(count)]
+        aligned = whole(loads, count)
+        begin = whole(0, 5)
+        end = begin + whole(8, 90)
+        lengths = [whole(1, 4) for _ in range(rank - 1)]
+        unit = whole(0, 2) * 63 + 1
+        strides = [[unit * whole(-9, 10) for _ in range(rank)] for _ in range(count)]
+        bases = [whole(4000, 9000) // unit * unit for _ in range(count)]
+        spans = []
+        for base, size, steps in zip(bases, sizes, strides, strict=True):
+            of_axes = [steps[skipped + d] for d in range(outer)]
+            starts = [base + sum(k * step for k, step in zip(index, of_axes, strict=True))
+                      for index in np.ndindex(*lengths[skipped:])]  # fmt: skip
+            spans.append((min(starts), max(starts) + size * end))
+        apart = all(
+            own[1] <= a or b <= own[0] for own in spans[loads:] for a, b in spans[:loads]
+        )
+        n, rows = end - begin, int(np.prod(lengths))
+        first = bases[aligned] + begin * sizes[aligned]
+        steps = [strides[aligned][skipped + d] for d in range(outer)]
+        odd = n % lanes or first & line or any(step & line for step in steps)
+        again = bool(apart and odd)
+        is_long = n >= (least[0 if n * rows >= far else 1] if again else least[2])
+        heads = (-first & line) // sizes[aligned] * (not any(step & line for step in steps))
+        wanted = again + 2 * is_long * (line if again else heads)
+
+        loops = [rank, outer, count + skipped, count + skipped + rank - 1] if outer else []
+        shape = [lanes - 1, aligned, sizes[aligned].bit_length() - 1, line, far, *least]
+        told = np.array([*shape, loads, count, *loops, *sizes], np.int64)
+        block = np.array([*bases, *lengths, *np.ravel(strides)], np.int64)
+        found = function(block.ctypes.data, told.ctypes.data, rows, begin, end)
+        assert found == wanted
+        seen.add((again, found > 1))
+    assert len(seen) == 4
