@@ -172,7 +172,8 @@ def rows_text(kind: str) -> str:
     Args:
         kind: "nested" where there are loops around that over elements, else "flat".
     """
-    words, looks, steps = (*_SHAPE, *_LOOPS), _NESTED, "%steps.next"
+    words: tuple[str, ...] = (*_SHAPE, *_LOOPS)
+    looks, steps = _NESTED, "%steps.next"
     if kind == "flat":
         words, looks, steps = _SHAPE, _FLAT, "0"
     shape = "\n".join(
