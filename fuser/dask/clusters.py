@@ -188,7 +188,7 @@ class Clusters:
         seen: set[str] = set()
         while stack:
             each = stack.pop()
-            if each in seen:
+            if each in seen or each not in self._places:  # a cluster's workers may have it
                 continue
             seen.add(each)
             other = self._of.get(each)

@@ -99,6 +99,18 @@ def test_graphs_without_two_operations_to_join_are_left_alone() -> None:
         assert Clusters(graph, set()).joined() is graph
 
 
+def test_what_workers_have_is_not_in_the_graph() -> None:
+    """Arrays that were persisted on a cluster: their keys are needed, and have no tasks here."""
+    x = da.from_array(VALUES, chunks=(15, 50))
+    program = (x - x.mean(axis=0)) / x.std(axis=0)
+    keys = program.__dask_keys__()
+    graph = plain_optimize(with_kernels(program.dask, list(flatten(keys))), keys)
+    here = {key: task for key, task in graph.items() if key[0] != x.name}
+    joined = Clusters(here, set(flatten(keys))).joined()
+    assert len(here) < len(graph)
+    assert any("fused-" in str(key) for key in joined)
+
+
 def test_operations_with_one_number_of_dasks_are_fused() -> None:
     """Dask checks the dtype of their results by a function around the operation."""
     x = da.from_array(VALUES, chunks=(15, 50)).persist()
