@@ -45,6 +45,38 @@ def test_a_version_that_numpy_does_not_know() -> None:
         fused(X)
 
 
+class Lent:
+    """Memory that DLPack alone gives."""
+
+    def __init__(self, array: Any) -> None:
+        """Keep what it is of."""
+        self.array = array
+
+    def __dlpack__(self, **named: Any) -> Any:
+        """NumPy's own."""
+        return self.array.__dlpack__(**named)
+
+    def __dlpack_device__(self) -> Any:
+        """The CPU."""
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack_alone_is_no_array() -> None:
+    """NumPy's functions refuse it, so fused ones do; from_dlpack reads the same memory."""
+    values = np.arange(8.0)
+    for function in (lambda x: np.exp(x) * 2, lambda x: np.multiply(x, 2.0) + 1):
+        with pytest.raises(TypeError) as plain:
+            function(Lent(values))
+        with pytest.raises(TypeError) as fused:
+            fuser.fuse(function, fallback="allow")(Lent(values))
+        assert str(fused.value) == str(plain.value)
+    reads = fuser.fuse(lambda x: np.from_dlpack(x) * 2 + 1)
+    for first in (0.0, 7.0):
+        values[0] = first
+        np.testing.assert_array_equal(reads(Lent(values)), values * 2 + 1)
+    assert reads.fallbacks == []
+
+
 def test_array_api_compat() -> None:
     """Its namespace for NumPy is NumPy's functions; what looks for it sees arrays."""
     xp = pytest.importorskip("array_api_compat.numpy", reason="not installed: pip install it")
