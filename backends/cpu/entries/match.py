@@ -67,13 +67,13 @@ no:
   ret i1 false
 }
 
-define internal i1 @guards_hold(ptr %api, ptr %table) {
+define internal i1 @guards_hold(ptr %api, ptr %table, i64 %first) {
 entry:
   %count = get i64 %table TABLE.guards
   %list = get ptr %table TABLE.guard_list
   br label %loop
 loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ], [ %past, %skipped ]
+  %k = phi i64 [ %first, %entry ], [ %k1, %next ], [ %past, %skipped ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %check, label %yes
 check:
@@ -143,7 +143,7 @@ no:
 }
 
 define internal i1 @layout_matches(ptr %record, ptr %array, i64 %kind, i64 %span,
-                                   ptr %symbols) {
+                                   ptr %symbols) alwaysinline {
 entry:
   %axes = get ptr %record RECORD.axes
   %rank = get i64 %record RECORD.rank
@@ -434,10 +434,21 @@ compare:
   next %k
 yes:
   %guards = get i64 %table TABLE.guards
-  %unguarded = icmp eq i64 %guards, 0
-  br i1 %unguarded, label %found.all, label %guarded
+  %guard.list = get ptr %table TABLE.guard_list
+  for %g below %guards else found.all
+  %guard = row GUARD %guard.list %g
+  %guard.kind = get i64 %guard GUARD.kind
+  %is.word = icmp eq i64 %guard.kind, LAYOUT.WORD
+  br i1 %is.word, label %word, label %guarded
+word:
+  %scope = get ptr %guard GUARD.scope
+  %there.now = load ptr, ptr %scope
+  %as.expected = get ptr %guard GUARD.expected
+  %as.it.was = icmp eq ptr %there.now, %as.expected
+  br i1 %as.it.was, label %g.next, label %no
+  next %g
 guarded:
-  %held = call i1 @guards_hold(ptr %api, ptr %table)
+  %held = call i1 @guards_hold(ptr %api, ptr %table, i64 %g)
   ret i1 %held
 found.all:
   ret i1 true
