@@ -21,6 +21,8 @@ from tests.requirements import find, require
 ARCHITECTURES = ("75", "80", "90", "100")
 
 
+#: What says nothing of instructions is compiled in a third of the time: see compile_with_nvrtc.
+QUICK = ("--Ofast-compile=max",) if os.environ.get("QUICK_CODE") else ()
 #: The oldest one and the newest: no text asks for which it is compiled.
 ENDS = ARCHITECTURES[::3]
 #: An architecture, a variant, and of the programs those from `start` in steps: every program for
@@ -93,14 +95,15 @@ def test_the_whole_table_compiles(tmp_path: Path) -> None:
         return
     codes = ",".join(f"sm_{number}" for number in ENDS)
     target = f"-gencode=arch=compute_{ENDS[0]},code=[{codes}]"
-    fat = run_nvcc(table_unit(), tmp_path, "-fatbin", target, "--threads=0", "-DINDEX_BITS=32")
+    fat = run_nvcc(table_unit(), tmp_path, "-fatbin", target, *QUICK, "--threads=0",
+                   "-DINDEX_BITS=32")  # fmt: skip
     assert fat.stat().st_size > 100_000
 
 
 def test_programs_compile_without_warnings(tmp_path: Path) -> None:
     """All layouts, in every variant: nvcc makes warnings errors."""
     some = _joined(_texts()[::4])
-    assert run_nvcc(some, tmp_path, "-ptx", "-arch=compute_90").stat().st_size
+    assert run_nvcc(some, tmp_path, *QUICK, "-ptx", "-arch=compute_90").stat().st_size
 
 
 @pytest.mark.parametrize(("number", "variant", "start", "step"), SHARES)
