@@ -36,8 +36,18 @@ def working_set_class(working_set_bytes: int, caches: Mapping[str, int]) -> str:
     Returns:
         The cache's name, or "memory" where none holds it or none is known.
     """
-    levels = sorted((size, name) for name, size in caches.items() if not name.endswith("i"))
-    return next((name for size, name in levels if working_set_bytes <= size), OUTERMOST)
+    holding = ((size, name) for name, size in caches.items() if working_set_bytes <= size)
+    return min((each for each in holding if not each[1].endswith("i")), default=(0, OUTERMOST))[1]
+
+
+def _of_class(
+    working_set_bytes: int, speeds: Sequence[Speed], caches: Mapping[str, int]
+) -> list[Speed]:
+    """The anchors of a working set's class: many are of the same few working sets."""
+    wanted = working_set_class(working_set_bytes, caches)
+    sizes = {each.working_set_bytes for each in speeds}
+    same = {size for size in sizes if working_set_class(size, caches) == wanted}
+    return [each for each in speeds if each.working_set_bytes in same]
 
 
 def ceiling_speeds(ceilings: Sequence[Ceiling]) -> list[Speed]:
@@ -78,12 +88,8 @@ def ceiling_for(
         Among the anchors of the same class, those nearest in working set, and of these the
         fastest over thread counts; None where no anchor was timed in this class.
     """
-    wanted = working_set_class(working_set_bytes, caches)
-    same = [
-        each
-        for each in speeds
-        if each.name in names and working_set_class(each.working_set_bytes, caches) == wanted
-    ]
+    named = [each for each in speeds if each.name in names]
+    same = _of_class(working_set_bytes, named, caches)
     if not same or working_set_bytes <= 0:
         return None
 
@@ -105,8 +111,7 @@ def fastest_for(working_set_bytes: int, record: Record, speeds: Sequence[Speed])
     """
     machine = record.machine
     threads = int(record.settings.get("threads") or machine.cores_physical or machine.cores_logical)
-    wanted = working_set_class(working_set_bytes, machine.caches)
-    same = [s for s in speeds if working_set_class(s.working_set_bytes, machine.caches) == wanted]
+    same = _of_class(working_set_bytes, speeds, machine.caches)
     if max((speed.threads for speed in same), default=0) < threads:
         return None
     return max(speed.fastest for speed in same)
