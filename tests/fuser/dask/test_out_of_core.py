@@ -12,9 +12,6 @@ import pytest
 
 from tests.tree import ROOT
 
-for _needed in ("distributed", "zarr"):
-    pytest.importorskip(_needed, reason="not installed: pip install -e '.[dev]'")
-
 SCRIPT = '''
 import sys
 
@@ -89,6 +86,8 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not os.environ.get("OUT_OF_CORE"), reason="it writes 3 GB: tox -e dask")
 def test_more_than_the_memory(tmp_path: Path) -> None:
     """Right, and no worker ends for its memory."""
+    for needed in ("distributed", "zarr"):
+        pytest.importorskip(needed, reason="not installed: pip install -e '.[dev]'")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run(
