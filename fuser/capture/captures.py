@@ -11,6 +11,7 @@ import builtins
 import dis
 import functools
 import gc
+import inspect
 import operator
 import sys
 import weakref
@@ -48,6 +49,7 @@ from fuser.capture.codes import CONSTANTS, codes_in, compares_identity
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot, spend_on
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import is_generator, shared_generators
+from fuser.tracing.builtin_names import REMEMBERING
 
 #: Stands for a name that is not there.
 ABSENT = object()
@@ -86,6 +88,8 @@ _LIMIT = 1000
 _OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
 #: Names of exceptions by which code goes on where an attribute is not there.
 _CATCHING = frozenset("AttributeError Exception BaseException".split())
+#: Attributes of tracebacks: frames of a trace are others.
+_OF_FRAMES = frozenset(("tb_next", "tb_frame"))
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 #: Instructions that name globals -> by how much their argument is shifted.
@@ -437,6 +441,8 @@ class _Collector:
             space = namespace_of(thing)
             wrapped = space.get("__wrapped__") if type(space) is dict else None
             wrapped = attribute(thing, "__wrapped__", wrapped)
+            if type(thing) is REMEMBERING:
+                self.objects.append(thing)
             if wrapped is not None and not is_a(thing, type):
                 self.callable(wrapped)
             return
@@ -453,15 +459,21 @@ class _Collector:
                 return
         self.functions.append(thing)
         names = names_of(thing.__code__)
+        if any(part.co_flags & inspect.CO_COROUTINE for part in codes_in(thing.__code__)):
+            shown = "a trace makes coroutines that nobody awaits"
+            raise Unsupported("not-traceable", thing.__name__, shown, "")
         self.names |= names
         self.spells = self.spells or _spells(thing.__code__)
         self.compares = self.compares or _compares(thing.__code__)
         if root(thing.__globals__) not in sys.stdlib_module_names:
             self.own_names |= names
+            if not names.isdisjoint(_OF_FRAMES):
+                shown = "it looks at the frames that an exception has passed"
+                raise Unsupported("impure", thing.__name__, shown, "")
             self.doubted |= _doubted(thing.__code__)
         by_text = not _BY_TEXT.isdisjoint(names)
         if not by_text:
-            names = _global_names(thing.__code__)
+            names = global_names(thing.__code__)
         for name in sorted(names):
             if name in thing.__globals__ and not name.startswith("__"):
                 self.value(thing.__globals__, name, thing.__globals__[name])
@@ -673,6 +685,8 @@ class _Collector:
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
             space = vars(thing)
+            if known:  # another class may be given to it
+                self._same(thing, "__class__", kind)
             if "__getattr__" in space:
                 self.value(space, "__getattr__", space["__getattr__"])
             for name in (names if "__getattr__" in space else self.doubted) - space.keys():
@@ -867,7 +881,7 @@ def _stored(code: CodeType) -> set[str]:
             if step.opcode == _STORE_GLOBAL}  # fmt: skip
 
 
-def _global_names(code: CodeType) -> set[str]:
+def global_names(code: CodeType) -> set[str]:
     """Names of globals alone: `x.copy()` reads no global that is called `copy`."""
     found: set[str] = set()
     for part in codes_in(code):

@@ -84,7 +84,8 @@ class Surroundings:
         """Guards of names that no code spells."""
         self.read: list[Any] = []
         """Guards of names that hardly ever change."""
-        self._objects = objects
+        self.objects = objects
+        """What code may read or set attributes of, functions among it."""
         self.look()
 
     def look(self) -> None:
@@ -105,7 +106,7 @@ class Surroundings:
             value = _value(guard.scope, guard.name)
             self._names.append((guard, value))
             self._keep(value, guard.name)
-        for thing in self._objects:
+        for thing in self.objects:
             if root(module_of(type(thing))) == "fuser":
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:

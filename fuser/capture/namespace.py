@@ -13,7 +13,7 @@ import builtins
 import dis
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
 from types import (
@@ -43,6 +43,7 @@ from fuser.capture.captures import (
     Slots,
     arrays_of,
     asks_identity,
+    global_names,
     has_elements,
     held,
     is_fused,
@@ -125,6 +126,8 @@ class Substitution:
 
     def called(self, function: Any) -> Any:
         """What is run in place of a function: itself where it cannot be replaced."""
+        if type(function) is REMEMBERING:
+            return self.value(function, self.numpy)
         plain = type(function) in (FunctionType, MethodType)
         return self.callable(function) if plain else self.argument(function)
 
@@ -199,9 +202,27 @@ class Substitution:
             found = "it may ask whether two functions, or two objects, are one"
             raise Unsupported("not-traceable", name, found, "")
 
-    def unchanged(self, known: Iterable[NameGuard]) -> list[Unchanged]:
-        """Guards of names that were read and that no other guard covers."""
-        return self.read.guards(known, [function.__code__ for function in self.seen])
+    def unchanged(
+        self, known: Iterable[NameGuard], met: Iterable[Any], without: Collection[tuple[int, str]]
+    ) -> list[Unchanged]:
+        """Guards of names that were read and that no other guard covers.
+
+        Args:
+            known: other guards.
+            met: what the function reaches; the functions among it may have run as they are.
+            without: names that need no guard, by the identity of their namespace.
+        """
+        seen = {id(function.__code__) for function in self.seen}
+        functions = [each for each in met if type(each) is FunctionType]
+        left = [each for each in functions
+                if id(each.__code__) not in seen and root(each.__globals__) not in STABLE]
+        for function in left:
+            space = function.__globals__
+            for name in global_names(function.__code__):
+                if (id(space), name) not in without:
+                    self.read.note(space, name)
+        codes = [function.__code__ for function in (*self.seen, *left)]
+        return self.read.guards(known, codes)
 
     def check_globals(self) -> None:
         """Refuse a function that has stored global names by text.
@@ -418,6 +439,8 @@ class Substitution:
         """What stands for an array or a function that a container or an object holds."""
         if has_elements(value):
             return self._stand_in(value, spare=True)
+        if type(value) is REMEMBERING:
+            return self.value(value, self.numpy)
         return self.callable(value.__wrapped__ if is_fused(value) else value)
 
     def _stand_in(self, array: Any, spare: bool = False) -> Any:
@@ -682,8 +705,14 @@ class Names(dict[str, Any]):
         """Refused: a name may be added later, and what each stands for is not looked at."""
         raise _looking_at_every("globals()")
 
-    __iter__ = __len__ = __reversed__ = __or__ = __ror__ = _every
+    __iter__ = __len__ = __reversed__ = __or__ = __ror__ = __eq__ = __ne__ = __repr__ = _every
     keys = values = items = copy = _every
+
+    def _changed(self, *_: Any, **__: Any) -> Any:
+        """Refused: the module would not see it."""
+        raise Unsupported("side-effect", "globals()", "it is changed")
+
+    pop = popitem = clear = update = setdefault = __delitem__ = __ior__ = _changed
 
     def assigned(self) -> list[str]:
         """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""

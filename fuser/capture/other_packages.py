@@ -5,6 +5,7 @@ With stand-ins among their arguments they are calls between kernels, or formulas
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -111,9 +112,14 @@ class Vectorized(Called):
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """With stand-ins: its function is NumPy's to call, for each element."""
         made = self.__wrapped__
+        function = made.pyfunc
+        if made.otypes is not None and not (made.signature or made.excluded or kwargs):
+            ufunc = np.frompyfunc(function, len(args), len(made.otypes))
+            kept = made._ufunc.setdefault(len(args), ufunc)  # as NumPy keeps what it calls first
+            function = next((each for each in gc.get_referents(kept) if callable(each)), function)
         options = {"otypes": made.otypes, "signature": made.signature, "cache": bool(made.cache),
                    "excluded": sorted(made.excluded, key=str)}  # fmt: skip
-        return self._tracing.call_named(self._name, (made.pyfunc, options, *args), kwargs)
+        return self._tracing.call_named(self._name, (function, options, *args), kwargs)
 
 
 def vectorize(tracing: Tracing, *args: Any, **kwargs: Any) -> Any:

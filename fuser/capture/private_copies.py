@@ -92,6 +92,10 @@ class Copies:
         """What a copy is a copy of; any other value itself."""
         return self._originals.get(id(value), value)
 
+    def has(self, value: Any) -> bool:
+        """Whether a value has a copy."""
+        return id(value) in self._made
+
     @property
     def copied(self) -> set[int]:
         """The containers and objects that have copies, by identity."""
@@ -197,7 +201,7 @@ class Copies:
         if id(value) in self._made:
             return self._made[id(value)]
         kind = type(value)
-        if kind is FunctionType or is_fused(value):
+        if kind is FunctionType or kind is REMEMBERING or is_fused(value):
             return self._replaced(value)
         if kind is MethodType:
             return MethodType(self.of(value.__func__), self.of(value.__self__))
@@ -286,6 +290,8 @@ LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro
 def _changes(value: Any) -> bool:
     """Whether a value may be changed in place, and a copy of it be changed instead."""
     kind = type(value)
+    if kind is REMEMBERING:  # it would remember stand-ins: another is called instead
+        return True
     if _among(kind, _FIXED) or is_a(value, tuple) or _keeps_notes(kind):
         return False
     return _among(kind, _KNOWN) or _is_copyable(value)
@@ -293,7 +299,8 @@ def _changes(value: Any) -> bool:
 
 def _keeps_notes(kind: type) -> bool:
     """Whether objects are the standard library's, which may note what they were asked (loggers)."""
-    known = (*_KNOWN, *WRAPPING, SimpleNamespace, FunctionType, MethodType, functools.partial)
+    known = (*_KNOWN, *WRAPPING, SimpleNamespace, FunctionType, MethodType, functools.partial,
+             REMEMBERING)  # fmt: skip
     return root(module_of(kind)) in sys.stdlib_module_names and not _among(kind, known)
 
 

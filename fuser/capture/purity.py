@@ -25,6 +25,7 @@ from fuser.capture.effects import Past, Surroundings
 from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.tracer import trace_call
+from fuser.tracing.builtin_names import REMEMBERING
 from fuser.tracing.trace_result import OutAlias, OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
 
@@ -158,7 +159,8 @@ class _Traces:
         """As `_twice`; `every` takes what the function was run with."""
         function, structure, leaves = self._function, self._structure, self._leaves
         name, around = self._name, self._around
-        replay = Replay(numbers=list(self._told), look=around.look)
+        keeping = [each for each in around.objects if type(each) is REMEMBERING]
+        replay = Replay(numbers=list(self._told), look=around.look, remembering=keeping)
         stopped: list[Trace | None] = [None]
         latest: list[Substitution] = []
         evident = is_evident(function, leaves)
@@ -211,7 +213,9 @@ class _Traces:
                 around.held = _held_past(latest[0], around, name)
                 around.further = further_guards(latest[0].copies.holders, second, around.guards)
             around.further = [*around.further, *latest[0].remembered]
-            around.read = latest[0].unchanged([*around.guards, *around.further])
+            around.read = latest[0].unchanged(
+                [*around.guards, *around.further], around.objects, around.handed_in
+            )
             if done:
                 return first, {}
         except GraphError as error:  # lengths whose expressions are beyond every limit

@@ -111,7 +111,11 @@ class Tracer(Tracing):
                     for part in ("real", "imag")
                 ]
                 return self.cast(self.node("join_complex", parts), dtype)
-            convert_scalar(value.hint, dtype)
+            try:
+                convert_scalar(value.hint, dtype)
+            except OverflowError:  # which the function may catch: so it goes on for this number
+                value._guarded()
+                raise
             plain = component(dtype) if dtype.kind != "V" else np.dtype(np.float32)
             return self.cast(make_scalar(value.text, plain), dtype)
         return make_constant(convert_scalar(value, dtype), dtype)
@@ -394,6 +398,7 @@ def _trace(
     )  # fmt: skip
     substitution = Substitution(tracing, getattr(function, "__objects__", ()))
     tracing.original = substitution.copies.original
+    tracing.has_copy = substitution.copies.has
     if met is not None:
         met.append(substitution)
         return _traced(tracing, function, tree, leaves, substitution)

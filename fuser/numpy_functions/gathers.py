@@ -253,7 +253,8 @@ def at(tracing: Tracing, ufunc: np.ufunc, target: Any, index: Any, value: Any = 
     row = _ROWS.get(ufunc.__name__)
     if row is None or value is None or not is_table(target):
         raise Unsupported("unsupported-function", name, "")
-    given = tracing.operand(np.asarray(value)[()] if type(value) in (bool, int, float) else value)
+    number = type(value) in (bool, int, float, complex)
+    given = tracing.operand(np.asarray(value)[()] if number else value)
     if isinstance(given, HostScalar):
         raise Unsupported("unsupported-argument", name, "a number that is an argument")
     dtype = target.dtype

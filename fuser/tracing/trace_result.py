@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fuser.base.errors import Reason
@@ -141,6 +141,8 @@ class Replay:
     """The numbers that were read off values, in their order."""
     settle: Callable[[], None] | None = None
     """Refuses what the function has changed so far, before code runs that is not undone."""
+    remembering: Sequence[Any] = ()
+    """What the function reaches that keeps its results (`functools.lru_cache`)."""
     look: Callable[[], None] | None = None
     """Takes what there is from now on for what the function has found."""
 

@@ -84,6 +84,11 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _never(value: Any) -> bool:
+    """No."""
+    return False
+
+
 @record(frozen=False)
 class Argument:
     """A parameter while tracing."""
@@ -171,6 +176,8 @@ class Tracing(Lengths):
     """Functions that NumPy calls as they are: they reach what the trace has copies of."""
     original: Callable[[Any], Any] = _same
     """Gives what a copy is a copy of, and anything else itself."""
+    has_copy: Callable[[Any], bool] = _never
+    """Whether something has one."""
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
     errors: ErrorState = field(default_factory=ErrorState)

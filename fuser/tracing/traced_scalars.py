@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
@@ -137,7 +139,17 @@ class HostScalar:
         return complex(self._guarded())
 
     def __hash__(self) -> int:
-        """Guard the value: a dictionary lookup is structure."""
+        """Guard the value: a dictionary lookup is structure.
+
+        Raises:
+            Unsupported: a function may be called that keeps stand-ins with what it gives.
+        """
+        for each in getattr(self._tracing.replay, "remembering", ()):
+            frame = sys._getframe(1)
+            called = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL")
+            if called and not self._tracing.has_copy(each):
+                found = "it keeps its results, is no name, and may be given a number"
+                raise Unsupported("impure", str(each.__name__), found)
         return hash(self._guarded())
 
     def __round__(self, digits: int | None = None) -> Any:

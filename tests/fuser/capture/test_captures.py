@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -427,3 +428,20 @@ def test_another_namespace_of_an_object() -> None:
         thing.__dict__ = {"k": wanted, "large": thing.large}
         for _ in range(2):
             np.testing.assert_array_equal(fused(ONES), np.full(3, wanted))
+
+
+async def doubled(x: Any) -> Any:
+    """Twice x, later."""
+    return x * 2
+
+
+@pytest.mark.parametrize("function", [doubled, lambda x: doubled(x)])
+def test_coroutines_are_made_once(function: Any) -> None:
+    """A trace makes none that nobody awaits, which Python would warn of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made = fuser.fuse(function, fallback="allow")(ONES)
+        with pytest.raises(StopIteration) as stopped:
+            made.send(None)
+    assert stopped.value.value.tolist() == [2.0, 2.0, 2.0]
+    assert not told
