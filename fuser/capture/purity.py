@@ -9,6 +9,7 @@ import dis
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -159,7 +160,9 @@ class _Traces:
         """As `_twice`; `every` takes what the function was run with."""
         function, structure, leaves = self._function, self._structure, self._leaves
         name, around = self._name, self._around
-        keeping = [each for each in around.objects if type(each) is REMEMBERING]
+        keeping: list[Any] = [each for each in around.objects if type(each) is REMEMBERING]
+        if "lru_cache" in around.names or {"functools", "cache"} <= around.names:
+            keeping.append(lru_cache)  # it may make such a function, too
         replay = Replay(numbers=list(self._told), look=around.look, remembering=keeping)
         stopped: list[Trace | None] = [None]
         latest: list[Substitution] = []
