@@ -241,4 +241,6 @@ class _Text:
         parts = "".join(f"{text}, " for text in inner)
         if kind is list:
             return f"[{parts}]"
-        return f"({parts})" if kind is tuple else f"{self.constant(kind)}({parts})"
+        if kind is tuple:
+            return f"({parts})"
+        return f"{self.constant(tuple.__new__)}({self.constant(kind)}, ({parts}))"

@@ -802,7 +802,7 @@ class _Module(_AsModule):
                 from fuser.capture import brackets  # likewise
 
                 return brackets.BRACKETS[name](self._tracing, name)
-            if name == "linalg":
+            if name == "linalg" and self._takes_lists:
                 return _Module(self._seen, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
         if type(found) is type and (maker := makers.of_class(found)) is not None:

@@ -20,7 +20,7 @@ from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.views import Index, IndexPart, Part, Reshape
 from fuser.tracing import boxes
-from fuser.tracing.indices import integer, is_fancy, plain_slice, symbolic_length, with_scalars
+from fuser.tracing.indices import index_of, is_fancy, plain_slice, symbolic_length, with_scalars
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
@@ -200,7 +200,7 @@ def _basic_index(
         part, cut = in_lengths(array.tracing, entry, array._shape[axis])
         if cut is not None:
             cuts[axis] = cut
-        parts.append(plain_slice(part) if isinstance(part, slice) else integer(part))
+        parts.append(plain_slice(part) if isinstance(part, slice) else index_of(part))
         axis += 1
     while parts and parts[-1] == slice(None):
         parts.pop()

@@ -91,7 +91,7 @@ def _number(tracing: Tracing, node: Node) -> tuple[str, int] | None:
 
 def plain_slice(part: slice) -> slice:
     """A slice with Python integers."""
-    bounds = [None if b is None else integer(b) for b in (part.start, part.stop, part.step)]
+    bounds = [None if b is None else _bound(b) for b in (part.start, part.stop, part.step)]
     if bounds[2] == 0:
         raise ValueError("slice step cannot be zero")
     start, stop, step = bounds
@@ -106,11 +106,30 @@ def integer(value: Any) -> int:
     return int(value.__index__()) if hasattr(value, "__index__") else _not_integer(value)
 
 
+def index_of(value: Any) -> int:
+    """An integer from an entry of an index."""
+    return _not_integer(value) if _is_float(value) else integer(value)
+
+
+def _bound(value: Any) -> int:
+    """An integer from a bound of a slice."""
+    if _is_float(value) or not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return integer(value)
+
+
+def _is_float(value: Any) -> bool:
+    """Whether a stand-in is one for a number that is no integer."""
+    if type(value) is HostScalar:
+        return value.kind is float
+    return hasattr(value, "tracing") and value.dtype.kind in "fc"
+
+
 def _not_integer(value: Any) -> int:
     """NumPy's error for an index that is none."""
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
-        f"boolean arrays are valid indices; found {type(value).__name__}"
+        "boolean arrays are valid indices"
     )
 
 
