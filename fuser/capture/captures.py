@@ -473,6 +473,10 @@ class _Collector:
                 shown = "it looks at the frames that an exception has passed"
                 raise Unsupported("impure", thing.__name__, shown, "")
             self.doubted |= _doubted(thing.__code__)
+        if (own := thing.__builtins__) is not vars(builtins):
+            for name in global_names(thing.__code__) - thing.__globals__.keys():
+                if own.get(name) is not vars(builtins).get(name):
+                    raise Unsupported("impure", name, "it is a built-in name of its own", "")
         by_text = not _BY_TEXT.isdisjoint(names)
         if not by_text:
             names = global_names(thing.__code__)

@@ -15,14 +15,18 @@ from fuser.base.packages import root
 
 
 def noting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a stand-in; after an error of it, a trace that goes on is given up."""
+    """A method of a stand-in; after an error of it, a trace that goes on is given up.
+
+    Only those of NumPy's own dtypes, `UFuncTypeError`, are the same for all such arrays.
+    """
 
     @wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
-        except (ValueError, IndexError) as error:
-            if self.tracing.failed is None:
+        except (ValueError, IndexError, TypeError) as error:
+            own = isinstance(error, TypeError) and type(error) is not TypeError
+            if self.tracing.failed is None and not own:
                 found = f"it catches {type(error).__name__}"
                 self.tracing.failed = Unsupported("control-flow", "except", found)
             raise
