@@ -393,6 +393,7 @@ class FusedFunction(_Base[P, Result]):
                 raise
         # No exception of ours is handled any more: the plain function must not meet one.
         if reason is None:  # it raises itself, after what it writes before that
+            fell.append(self._raising)
             return Plainly(self.__wrapped__)
         if frame is not None:
             return self._through(frame, args, kwargs, out, fell)
@@ -514,7 +515,7 @@ class FusedFunction(_Base[P, Result]):
         ended = seen + self.fallback_counts.get(reason, 0)
         if seen == 1 or key not in self._ended_there:
             self._ended_there[key] = served, ended - 1
-        if seen < TRACES:
+        if ended < TRACES:
             return False
         served_then, ended_then = self._ended_there[key]
         self._ended_there[key] = served, ended
