@@ -164,7 +164,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         """Attributes of arrays that have no fused form."""
         if not hasattr(self.__class__, name) or name in _OF_CLASSES:
-            raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
+            kind = f"numpy.{self.dtype.type.__name__}" if self.generic else "numpy.ndarray"
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
         if name in _CALLED:
             return method(name).__get__(self)
         code = "array-conversion" if name.startswith("_") else "unsupported-function"
