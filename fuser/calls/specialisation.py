@@ -92,6 +92,10 @@ class Specialisation:
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
         looks = sum(map(_look_ns, held)) + CALLED_NS * sum(guard.asks for guard in self.names)
+        looks += LOOK_NS * sum(
+            type(guard) is captures.NameGuard and type(guard.scope) is captures.Asked
+            and not guard.asks for guard in self.names
+        )
         calls = {node.payload.number: node.payload for node in self.trace.graph.nodes
                  if node.op.is_opaque}.values()  # fmt: skip
         asked = sum(call.is_inner for call in calls)

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
-import numpy as np
-
 from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
+from fuser.capture.contents import Contents
 from fuser.capture.permitted import told
 from fuser.capture.read_names import OfClass, Unchanged
 
@@ -18,7 +17,6 @@ from fuser.capture.read_names import OfClass, Unchanged
 MOST_GUARDS = 256
 #: The number of no change: what has none is looked up at each call.
 _NO_NUMBER = -1
-_IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), np.generic)
 
 
 class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such calls
@@ -77,9 +75,10 @@ def _describe_space(guard: Unchanged) -> list[list[int]]:
     Raises:
         NotServed: one stands for something else just now.
     """
-    if not guard.same() or type(guard.space) is not dict:
+    if not guard.same():
         raise NotServed
-    return _rows(guard.space, guard.names)
+    space = guard.space
+    return _rows(_behind(space) if isinstance(space, MappingProxyType) else space, guard.names)
 
 
 def _describe_numbered(guard: Unchanged | OfClass, keep: list[Any]) -> list[list[int]]:
@@ -224,13 +223,13 @@ def _now(guard: captures.NameGuard, kind: int, scope: Any) -> Any:
             raise NotServed
     else:
         now = scope.get(guard.name, captures.ABSENT)
-    if guard.by_value and not _immutable(now):
+    if guard.by_value and not _is_settled(guard.expected):
         raise NotServed
     return now
 
 
-def _immutable(value: Any) -> bool:
-    """Whether an object always has the value that it has now."""
-    if type(value) is tuple:
-        return all(_immutable(part) for part in value)
-    return isinstance(value, _IMMUTABLE)
+def _is_settled(known: Any) -> bool:
+    """Whether an object itself settles what a guard knows of it: a copy may have changed since."""
+    if type(known) is tuple:
+        return all(map(_is_settled, known))
+    return type(known) not in (list, dict, set, Contents)
