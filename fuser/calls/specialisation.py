@@ -203,8 +203,9 @@ OPERATION_NS, GATHER_NS, VIEW_NS, NUMBER_NS, ELEMENT_NS = 400, 150, 100, 50, 0.5
 FRAME_NS = 3500
 #: Those of a way of known shapes and strides that finds integers, or what to write into, each time.
 READY_NS = 20_000
-#: Those of a look at a list, a dict or a set that a name leads to, and of each value in it; those
-#: of finding what a container of another class holds.
+#: Those of a look at a list or a set that a name leads to (a dict takes twice as long: its keys,
+#: and its values), and of each value in it; those of finding what a container of another class
+#: holds.
 LOOK_NS, PART_NS, OTHER_NS = 300, 20, 500
 #: Those of a function that keeps its results, which is asked for one.
 CALLED_NS = 600
@@ -232,7 +233,7 @@ def _look_ns(held: Any) -> float:
         if type(parts) is Contents:
             found, parts = found + OTHER_NS, parts.parts
         if type(parts) in (*_COMPARED, tuple):
-            found += LOOK_NS + PART_NS * len(parts)
+            found += (1 + (type(parts) is dict)) * LOOK_NS + PART_NS * len(parts)
             waiting += parts.values() if type(parts) is dict else parts
     return found if changes else 0.0
 

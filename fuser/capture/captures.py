@@ -286,14 +286,21 @@ def same_value(now: Any, expected: Any) -> bool:
         if now is not expected.thing:
             return False
         now, expected = parts_of(now), expected.parts
-    if type(now) is not type(expected):
-        return False
-    if type(now) in (list, tuple):
-        return len(now) == len(expected) and _same_values(now, expected)
-    if type(now) is dict:
-        return _same_keys(now, expected) and _same_values(now.values(), expected.values())
     if now is expected:
         return True
+    kind = type(expected)
+    if type(now) is not kind:
+        return False
+    if kind is list or kind is tuple or kind is dict:
+        if len(now) != len(expected):
+            return False
+        same = all(map(operator.is_, now, expected))  # most often they are the very objects
+        if kind is not dict:
+            return same or all(map(same_value, now, expected))
+        if same and all(map(operator.is_, now.values(), expected.values())):
+            return True
+        now_in, known_in = now.values(), expected.values()
+        return (same or _same_keys(now, expected)) and all(map(same_value, now_in, known_in))
     if not is_scalar(now) and type(now) not in (set, frozenset):
         return False
     if is_a(now, (float, np.floating)):
@@ -302,11 +309,6 @@ def same_value(now: Any, expected: Any) -> bool:
         return bool(now == expected)
     except Exception:  # noqa: BLE001 - a foreign __eq__ may raise anything: then not equal
         return False
-
-
-def _same_values(now: Iterable[Any], expected: Iterable[Any]) -> bool:
-    """Whether values are the same one by one; most often they are the very objects."""
-    return all(map(operator.is_, now, expected)) or all(map(same_value, now, expected))
 
 
 def _same_keys(now: dict[Any, Any], expected: dict[Any, Any]) -> bool:

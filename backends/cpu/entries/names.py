@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from functools import partial
 from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
@@ -17,6 +18,9 @@ from fuser.capture.read_names import OfClass, Unchanged
 MOST_GUARDS = 256
 #: The number of no change: what has none is looked up at each call.
 _NO_NUMBER = -1
+
+#: How attributes are looked up where no code of the user's runs.
+_ASKING_NOBODY = (object.__getattribute__, partial.__getattribute__)
 
 
 class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such calls
@@ -193,7 +197,7 @@ def _is_slot(thing: Any, name: str) -> bool:
     if type(thing) is FunctionType:
         return True
     kind: Any = type(thing)
-    if kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__"):
+    if kind.__getattribute__ not in _ASKING_NOBODY or hasattr(kind, "__getattr__"):
         return False
     held = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
     return type(held) is MemberDescriptorType
