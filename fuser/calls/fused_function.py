@@ -25,6 +25,7 @@ import numpy as np
 
 from fuser import executor
 from fuser.backend import (
+    FEWEST_PLAIN,
     MISSED,
     OWNERS,
     CompileError,
@@ -515,7 +516,7 @@ class FusedFunction(_Base[P, Result]):
         ended = seen + self.fallback_counts.get(reason, 0)
         if seen == 1 or key not in self._ended_there:
             self._ended_there[key] = served, ended - 1
-        if ended < TRACES:
+        if seen < TRACES and ended < TRACES * FEWEST_PLAIN:
             return False
         served_then, ended_then = self._ended_there[key]
         self._ended_there[key] = served, ended
