@@ -585,4 +585,5 @@ for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "
 for _name in ("__getitem__ __setitem__ __array_ufunc__ __array_function__ _call reshape "
               "transpose swapaxes squeeze ravel flatten").split():  # fmt: skip
     setattr(TracedArray, _name, noting(getattr(TracedArray, _name)))
+ArrayOfAxes.__name__ = "numpy.ndarray"  # as Python's own errors call it
 ArrayOfAxes.__iter__ = noting(ArrayOfAxes.__iter__)  # type: ignore[method-assign]
