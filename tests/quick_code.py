@@ -13,8 +13,9 @@ def quick_code() -> Iterator[None]:
     """With QUICK_CODE, which `tox -e tests` sets, LLVM makes slower code in a quarter of the time.
 
     The texts stay the same, and those that all of LLVM's passes optimise, which rely on what they
-    say of memory, are compiled as ever. The code that users get runs in the tests of the backends,
-    of random and whole programs, of workloads and of documents, and everywhere without QUICK_CODE.
+    say of memory, are compiled as ever. The code that users get runs in the tests of the backends
+    (but for schedules that nobody chose), of random and whole programs, of workloads and of
+    documents, and everywhere without QUICK_CODE.
     """
     if not os.environ.get("QUICK_CODE"):
         yield
