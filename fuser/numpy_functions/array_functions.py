@@ -163,7 +163,7 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if x.dtype.kind != "f":
         if digits < 0:
             raise Unsupported("unsupported-argument", "np.round", "integers with decimals below 0")
-        if _KEEPS_INTEGERS and x.dtype.kind in "iu" and out is None and x is a:
+        if _KEEPS_INTEGERS and x.dtype.kind in "iu" and out is None and x is a and x.node.shape:
             return x
         node = tracing.own(x.node, x.dtype, "K")
     elif digits == 0:
