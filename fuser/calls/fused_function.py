@@ -220,6 +220,15 @@ class FusedFunction(_Base[P, Result]):
         self._by_value: Any = None
         _all_functions.add(self)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a `__dict__`, as of IPython's autoreload, only adds what is not there.
+
+        How calls are served is in the object's own, and what is there is what native entries read.
+        """
+        if name == "__dict__":
+            value = {**value, **self.__dict__}
+        object.__setattr__(self, name, value)
+
     def __repr__(self) -> str:
         """The function's name and the mode."""
         name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))

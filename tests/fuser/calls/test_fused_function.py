@@ -675,3 +675,6 @@ def test_attributes_that_functions_have_are_the_plain_functions() -> None:
     fused.__kwdefaults__ = {"shift": 0.0}
     assert fused(x).tolist() == scaled(x).tolist() == [0.0, 3.0, 6.0]
     assert not hasattr(fuser.fuse(np.add), "__code__")
+    fused.__dict__ = {"told": 1, "_latest": None}  # so IPython's autoreload changes functions
+    assert fused.told == vars(fused)["told"] == 1
+    assert fused(x).tolist() == [0.0, 3.0, 6.0]
