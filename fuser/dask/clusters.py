@@ -15,6 +15,7 @@ So nothing is computed twice, and there are as many tasks at a time as a layer h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import getitem
 from typing import Any
 
 from dask._task_spec import Alias, GraphNode, Task, TaskRef, _execute_subgraph
@@ -140,8 +141,11 @@ class Clusters:
         """The first task of a layer, if it computes and there are enough of them."""
         tasks = self._layers[name]
         first = self.graph[next(iter(tasks))]
-        enough = len(tasks) >= FEWEST and isinstance(first, Task) and first.dependencies
-        return first if enough and only_computes(first) else None
+        if len(tasks) < FEWEST or not isinstance(first, Task) or not first.dependencies:
+            return None
+        if first.func is getitem and type(first.args[-1]) is int:  # takes a part out of a tuple
+            return None
+        return first if only_computes(first) else None
 
     def _place(self, name: str) -> None:
         """Have a layer join a cluster, or begin one."""

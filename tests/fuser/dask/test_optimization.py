@@ -97,6 +97,8 @@ def test_graphs_without_two_operations_to_join_are_left_alone() -> None:
         assert with_kernels(program.dask, []) is program.dask
         graph = plain_optimize(program.dask, program.__dask_keys__())
         assert Clusters(graph, set()).joined() is graph
+    with fuser.dask.fused():  # of each chunk a tuple, which two layers take apart
+        assert chunk_functions(dask.optimize(da.linalg.qr(x)[1])[0]) == []
 
 
 def test_what_workers_have_is_not_in_the_graph() -> None:
