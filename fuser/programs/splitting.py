@@ -210,8 +210,10 @@ class Splitter:
                 self._know(name, other.values[name])
                 self.next = max(self.next, int(name[1:]) + 1)
             for name in dropped:
-                if name in self.stored:
-                    del self.names[id(self.stored[name])], self.values[name]
+                if (node := self.stored.get(name)) is not None:
+                    if self.names.get(id(node)) == name:  # one node may have two
+                        del self.names[id(node)]
+                    del self.values[name]
         return done
 
     def _between(
