@@ -21,8 +21,8 @@ from fuser.element_loops.code import Array, Code, Repeat, everything
 from fuser.element_loops.kinds import GIVEN
 from fuser.element_loops.region import CONTIGUOUS, ROWS
 
-#: What a run gives: 0, or why it has ended.
-ENDED, INTERRUPTED = 1, 2
+#: What a run gives: 0, why it has ended, or that it needs loops which are not compiled yet.
+ENDED, INTERRUPTED, WANTED = 1, 2, 3
 #: Elements from which on other threads of Python's may run meanwhile.
 _MANY = 4096
 #: Bytes from which on memory comes from the pool.
@@ -32,7 +32,7 @@ _ALIGNED = 0x100
 #: two for each, and the dtype of each result.
 WORDS = (
     "ndarray", "missed", "none", "new_scalar", "pool_malloc", "pool_free", "restores", "mode",
-    "mode_seen", "team", "helpers",
+    "mode_seen", "team", "helpers", "rest", "make_rest",
 )  # fmt: skip
 _SYMBOLS = {
     "PyErr_CheckSignals": ("i32", ()),
@@ -41,6 +41,7 @@ _SYMBOLS = {
     "PyGILState_Ensure": ("i32", ()),
     "PyGILState_Release": ("void", ("i32",)),
     "PyLong_AsLongLongAndOverflow": ("i64", ("ptr", "ptr")),
+    "PyObject_CallObject": ("ptr", ("ptr", "ptr")),
     "PyTuple_New": ("ptr", ("i64",)),
     "PyTuple_SetItem": ("i32", ("ptr", "i64", "ptr")),
     "Py_DecRef": ("void", ("ptr",)),
@@ -82,10 +83,15 @@ def parameters(arrays: Sequence[Array]) -> list[tuple[str, str]]:
 
 def emit(module: Module, code: Code, way: Way, name: str) -> str:
     """The function that Python calls."""
+    declare(module)
+    return layout.spell_out(_Call(code, way, name).text())
+
+
+def declare(module: Module) -> None:
+    """Declare what loops call."""
     for symbol, (result, arguments) in _SYMBOLS.items():
         module.declare(symbol, result, arguments)
     module.helpers |= _HELPERS
-    return layout.spell_out(_Call(code, way, name).text())
 
 
 _HELPERS = {
@@ -335,15 +341,23 @@ class _Call:
         self._taken.append((name, size))
 
     def _run(self) -> None:
-        """Run the loop, with what it needs given back."""
+        """Run the loop, with what it needs given back.
+
+        A run that needs the loops as they stand has done nothing yet: Python compiles these, and it
+        begins again.
+        """
         code, words = self.code, max(1, len(self.code.results))
-        self.lines.insert(0, f"  %results = alloca [{words + 1} x i64]")
+        self.lines.insert(0, f"  %results = alloca [{words + 2} x i64]")
         mode = self._add("load i64, ptr %mode", "mode")
         seen = self._add("ptrtoint ptr %mode_seen to i64", "seen")
         same = self._add(f"icmp eq i64 {mode}, {seen}", "same")
         team = self._add(f"getelementptr i64, ptr %table, i64 {WORDS.index('team')}", "team")
         team = self._add(f"select i1 {same}, ptr {team}, ptr null", "team")
         self._add(f"put ptr {team} %results {8 * words}")
+        self._add("br label %again")
+        self._start("again")
+        rest = self._word_of_table("rest")
+        self._add(f"put ptr {rest} %results {8 * (words + 1)}")
         call = f"call i64 @{self.name}.body({', '.join([*self._given(), 'ptr %results'])})"
         whole = any(number.kind == "pyint" for number in code.numbers)
         if whole or any(isinstance(each, Repeat) for each in everything(code.body)):
@@ -367,8 +381,9 @@ class _Call:
             self._start("ran")
             ways = "[ %status.apart, %apart ], [ %status.held, %held ]"
             self._add(f"%status = phi i64 {ways}")
+        self._compile_the_rest()
         if self.way.restored:
-            self._add(f"%ended = icmp eq i64 %status, {ENDED}")
+            self._add(f"%ended = icmp eq i64 %outcome, {ENDED}")
             self._add("br i1 %ended, label %restore, label %over")
             self._start("restore")
             for place in sorted(self.way.restored):
@@ -378,8 +393,32 @@ class _Call:
             self._start("over")
         for name, size in self._taken:
             self._add(f"call void @give(ptr %pool_free, ptr {name}, i64 {size})")
-        self._add("switch i64 %status, label %raised [ i64 0, label %done "
+        self._add("switch i64 %outcome, label %raised [ i64 0, label %done "
                   f"i64 {ENDED}, label %missed.0 ]")  # fmt: skip
+
+    def _word_of_table(self, word: str) -> str:
+        """A word of the table as it is now."""
+        return self._add(f"get ptr %table {8 * WORDS.index(word)}", "word")
+
+    def _compile_the_rest(self) -> None:
+        """Have Python compile what a run wants, and run again; it has ended where that fails."""
+        self._add("br label %look")
+        self._start("look")
+        wanted = self._add(f"icmp eq i64 %status, {WANTED}", "wanted")
+        self._add(f"br i1 {wanted}, label %want, label %came")
+        self._start("want")
+        make = self._word_of_table("make_rest")
+        made = self._add(f"call ptr @PyObject_CallObject(ptr {make}, ptr null)", "made")
+        none = self._add(f"icmp eq ptr {made}, null", "none")
+        self._add(f"br i1 {none}, label %came, label %made")
+        self._start("made")
+        self._add(f"call void @Py_DecRef(ptr {made})")
+        rest = self._word_of_table("rest")
+        none = self._add(f"icmp eq ptr {rest}, null", "none")
+        self._add(f"br i1 {none}, label %came, label %again")
+        self._start("came")
+        why = f"[ %status, %look ], [ {INTERRUPTED}, %want ], [ {ENDED}, %made ]"
+        self._add(f"%outcome = phi i64 {why}")
 
     def _results(self) -> None:
         """What is given: nothing, missed, an exception, or numbers."""

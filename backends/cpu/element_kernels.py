@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import MISSED
+from fuser.backend import MISSED, CompileError
 from fuser.backends.cpu import element_loops
 from fuser.backends.cpu.element_calls import WORDS, Way
 from fuser.backends.cpu.machine import arrays, layout, loader, pool, workers
@@ -75,6 +76,7 @@ class ElementKernel:
         self.code = code
         self.kernels: list[ElementText] = []
         self._loaded: dict[Way, tuple[Any, int]] = {}
+        self._rest: dict[Way, tuple[Any, int]] = {}
         self._refused: dict[Way, Reason] = {}
         self._late: set[Any] = set()
         self._callable: dict[tuple[Way, bool], NativeLoop] = {}
@@ -134,40 +136,59 @@ class ElementKernel:
                     raise Unsupported(reason.code, reason.operation, reason.found, "")
                 try:
                     with internal_errors("loop", (MemoryError,)):
-                        self._loaded[way] = self._compile(way)
+                        self._loaded[way] = self._compile(way, element_loops.emit)
                 except Unsupported as error:  # and would be in every call
                     if budget.is_final(self._late, way):
                         self._refused[way] = error.reason
                     raise
-            found = self._callable[way, restores] = self._made(*self._loaded[way], restores)
+            found = self._callable[way, restores] = self._made(way, restores)
         _share_out(found.kept[1])
         return found
 
-    def _made(self, library: Any, address: int, restores: bool) -> NativeLoop:
+    def _made(self, way: Way, restores: bool) -> NativeLoop:
         """What Python calls, with a table of its own."""
+        library, address = self._loaded[way]
         dtypes = [np.dtype(result.dtype) for result in self.code.results]
         table = layout.array([[*self._words(restores), *map(id, dtypes)]])
+        make_rest = partial(self._make_rest, way, table)
+        table[WORDS.index("make_rest")] = id(make_rest)
         found = NativeLoop()
         native_call.set_entry(found, address, layout.address(table))
-        found.kept = library, table, dtypes
+        found.kept = library, table, dtypes, make_rest
         return found
 
-    def _compile(self, way: Way) -> tuple[Any, int]:
-        """The kernel for arrays that are so."""
+    def _make_rest(self, way: Way, table: ctypes.Array[ctypes.c_int64]) -> None:
+        """Compile the loops as they stand, for calls that need them, and say where they are.
+
+        A table that is not told leaves such calls to the plain function.
+        """
+        if way not in self._rest:
+            try:
+                with internal_errors("loop", (MemoryError,)):
+                    loaded = self._compile(way, element_loops.emit_rest, element_loops.rest_of)
+            except (CompileError, Unsupported, MemoryError):
+                if not budget.is_final(self._late, (way, "rest")):
+                    return
+                loaded = None, 0
+            self._rest[way] = loaded
+        table[WORDS.index("rest")] = self._rest[way][1]
+
+    def _compile(
+        self, way: Way, emit: Callable[..., str], named: Callable[[str], str] = str
+    ) -> tuple[Any, int]:
+        """One of the two functions for arrays that are so: what keeps it, and its address."""
         code = self.code
         parts = code.body, code.arrays, way.layouts, way.dtypes, sorted(way.restored)
         digest = hashlib.sha256(repr(parts).encode())
         name = f"elements_{digest.hexdigest()[:16]}"
-        text = loader.OPTIMISED + element_loops.emit(
-            code, way, name, host_features(), workers.supported()
-        )
+        text = loader.OPTIMISED + emit(code, way, name, host_features(), workers.supported())
         budget.spend("instructions", text.count("\n"))
         budget.spend("kernels")
         library, (address,) = loader.load(
-            loader.to_object(text), (name,), loader.imports_of(text)
+            loader.to_object(text), (named(name),), loader.imports_of(text)
         )
         counters.count("kernels")
-        self.kernels.append(ElementText(name, text))
+        self.kernels.append(ElementText(named(name), text))
         return library, address
 
     def _words(self, restores: bool) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from fuser.backends.cpu import conversion, element_calls, element_threads
 from fuser.backends.cpu.body import Body, Features, Module, Value, float_bits
-from fuser.backends.cpu.element_calls import ENDED, INTERRUPTED, Way
+from fuser.backends.cpu.element_calls import ENDED, INTERRUPTED, WANTED, Way
 from fuser.backends.cpu.spelling import spell
 from fuser.base.errors import Unsupported
 from fuser.base.records import changed
@@ -78,16 +78,30 @@ def emit(code: Code, way: Way, name: str, features: Features, team: bool = False
         parts.append(_Emitter(module, code, way.layouts, name).sure())
     whole = _Emitter(module, code, way.layouts, name)
     whole.team = team
-    if (found := _versions(code)) is not None:
-        rest = _Emitter(module, code, way.layouts, f"{name}.rest")
-        text = rest.text(code.plain)
-        parts.append(text.replace(" noinline ", " noinline optnone ", 1)
-                     if text.count("\n") > OPTIMISED_LINES else text)  # fmt: skip
-        module.functions += [*parts, whole.text(found.then, test=found.test)]
-    else:
-        module.functions += [*parts, whole.text(code.body)]
+    found = _versions(code)
+    text = whole.text(code.body) if found is None else whole.text(found.then, test=found.test)
+    module.functions += [*parts, text]
     module.functions += whole.shares
     return module.text()
+
+
+def emit_rest(code: Code, way: Way, name: str, features: Features, team: bool = False) -> str:
+    """The module of an element loop's function `rest`: its loops as they stand, see `_versions`.
+
+    Few calls need it, and none is shared among threads. A long one is not optimised, in a tenth of
+    the time.
+    """
+    module = Module(features)
+    element_calls.declare(module)
+    text = _Emitter(module, code, way.layouts, rest_of(name)).text(code.plain, alone=True)
+    long = text.count("\n") > OPTIMISED_LINES
+    module.functions.append(text.replace(" noinline ", " noinline optnone ", 1) if long else text)
+    return module.text()
+
+
+def rest_of(name: str) -> str:
+    """The name of the function that runs a kernel's loops as they stand."""
+    return f"{name}.rest"
 
 
 def _versions(code: Code) -> If | None:
@@ -185,14 +199,14 @@ class _Emitter:
             b.line(f"store {each.typed}, ptr {at.text}")
 
     def text(
-        self, body: tuple[Statement, ...], test: Expression | None = None
+        self, body: tuple[Statement, ...], test: Expression | None = None, alone: bool = False
     ) -> str:
         """The function that does the work.
 
         Args:
             body: its statements.
-            test: where it does not hold, a second function does the work: the loops as they stand,
-                which few calls need. A long one is not optimised, in a tenth of the time.
+            test: where it does not hold, a function of another module does the work.
+            alone: it is that function.
         """
         given = self._take_numbers()
         parameters = element_calls.parameters(self.code.arrays)
@@ -210,11 +224,12 @@ class _Emitter:
             for kind, text in parameters
         ]
         listed = ", ".join([*arguments, *given, "ptr noalias %results"])
-        return self._function(f"i64 @{self.name}.body({listed})", "i64")
+        called = f"i64 @{self.name}" if alone else f"internal i64 @{self.name}.body"
+        return self._function(f"{called}({listed})", "i64")
 
     def _function(self, head: str, kind: str) -> str:
         """The function of these statements, which gives why they have ended."""
-        lines = [f"define internal {head} noinline #0 {{", "entry:", *self._allocated()]
+        lines = [f"define {head} noinline #0 {{", "entry:", *self._allocated()]
         lines += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
         ends = ["ended:", f"  ret {kind} {ENDED}", "interrupted:", f"  ret {kind} {INTERRUPTED}"]
         return "\n".join([*lines, "begin:", *self.b.lines, *ends, "}"])
@@ -299,17 +314,22 @@ class _Emitter:
         b.line("ret i32 0")
         kinds = {"ptr": "ptr noalias"}
         given = ", ".join(f"{kinds.get(kind, kind)} {text}" for kind, text in known)
-        head = f"i32 @{self.name}.work({given}, ptr %block, i64 %first, i64 %last)"
+        head = f"internal i32 @{self.name}.work({given}, ptr %block, i64 %first, i64 %last)"
         entry = element_threads.entry(self.name, known)
         return "\n\n".join([entry, self._function(head, "i32")]), unit
 
     def _leave_to_the_rest(self, test: Value, *given: Sequence[str]) -> None:
-        """Call the other function where a test does not hold."""
+        """Call the other function where a test does not hold, once it is compiled."""
         b = self.b
-        known, rest = b.label("known"), b.label("rest")
+        known, rest, there, none = (b.label(each) for each in ("known", "rest", "there", "none"))
         b.branch(test.text, known, rest, rest)
+        at = self._word("%results", max(1, len(self.code.results)) + 1)
+        called = b.value(f"load ptr, ptr {at.text}", "ptr", 1)
+        b.branch(b.compare("icmp eq", called, Value("null", "ptr", 1)).text, none, there, none)
+        b.line(f"ret i64 {WANTED}")
+        b.start(there)
         listed = ", ".join([*(each for some in given for each in some), "ptr %results"])
-        found = b.value(f"call i64 @{self.name}.rest.body({listed})", "i64", 1)
+        found = b.value(f"call i64 {called.text}({listed})", "i64", 1)
         b.line(f"ret {found.typed}")
         b.start(known)
 

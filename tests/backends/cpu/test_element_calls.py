@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fuser
-from fuser.backend import MISSED
+from fuser.backend import MISSED, CompileError
 from fuser.backends.cpu import element_kernels, element_loops
 from fuser.backends.cpu.element_kernels import ElementKernel
 from fuser.base import config
@@ -46,14 +46,38 @@ def test_loops_run_as_they_stand_where_no_test_before_them_holds(
     kernel = ElementKernel(translated(source, names, ())[0])
     double = np.dtype(np.float64)
     call = kernel.native([(double, CONTIGUOUS), (double, CONTIGUOUS)], (0,), True)
-    assert kernel.kernels[0].text("source").count(" optnone ") == (not optimised)
     x, y = np.arange(5.0), np.arange(8.0)
     assert call(x, y, 1, 3) is None
     assert same(x, np.arange(5.0) * 2 + y[3:])
+    assert len(kernel.kernels) == 1
     assert call(x, y, 0, 9) is None  # which y never has, and never needs
+    assert [each.text("source").count(" optnone ") for each in kernel.kernels] == [
+        0, not optimised
+    ]  # fmt: skip
     assert same(x, (np.arange(5.0) * 2 + y[3:]) * 2)
     assert call(x, y, 1, 9) is MISSED
     assert same(x, (np.arange(5.0) * 2 + y[3:]) * 2)
+
+
+@pytest.mark.parametrize("error", [MemoryError, CompileError, KeyboardInterrupt])
+def test_loops_that_cannot_be_compiled_when_they_are_needed(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain function runs in their place, with arrays as they were; Ctrl-C is heard."""
+    call, x, y = _kernel(), np.arange(3.0), np.ones(3)
+    made = CompileError("compile-error", "") if error is CompileError else error()
+
+    def refused(*_: Any) -> Any:
+        raise made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(element_kernels.loader, "to_object", refused)
+        with pytest.raises(error) if error is KeyboardInterrupt else nullcontext():
+            assert call(x, y, 2.0, 1) is MISSED
+    assert same(x, np.arange(3.0))
+    assert call(x, y, 2.0, 1) is MISSED  # an index is outside
+    assert call(x, y, 2.0, 0) is None
+    assert same(x, np.arange(3) * 2.0 + 1)
 
 
 @pytest.mark.parametrize("many", [3, 40_000])
