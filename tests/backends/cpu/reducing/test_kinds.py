@@ -29,7 +29,9 @@ from tests.backends.cpu.reducing.short_rows import (
 )
 from tests.backends.cpu.schedules import GATHERED, PAIRWISE, batch, of_one_block, unrolled
 from tests.backends.test_op_table import BaselineBackend
+from tests.quick_code import quick_kernels
 
+__all__ = ["quick_kernels"]
 ASKED = {"flattened": "flattens_rows", "unrolled columns": "choose_unrolled_columns"}
 """What the chooser asks itself of columns; rows are run in a way wherever it is legal."""
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
