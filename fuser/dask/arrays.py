@@ -58,8 +58,9 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     """
     if out is not None:
         raise FusionError(Reason("lazy-write", function._name, "out= with Dask arrays"))
+    entry = _entry(function, structure, leaves)
     try:
-        return by_chunks(function, structure, leaves)
+        return by_chunks(function, structure, leaves, entry)
     except (CannotRun, Unsupported) as error:
         reason = error.reason
     if reason.code == "lazy-write":
@@ -67,7 +68,7 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     function.note_reason(reason)
     notices.record(reason, function.fallback, function._name)
     result = operation_by_operation(function, structure, leaves)
-    if (entry := _entry(function, structure, leaves)).suspected is not None:
+    if entry.suspected is not None:
         entry.refuse(*entry.suspected)  # it cannot be traced, and runs
         entry.suspected = None
     return result
@@ -83,21 +84,23 @@ def explained(function: Owner, structure: Any, leaves: list[Any]) -> tuple[list[
     """
     steps: list[str] = []
     try:
-        by_chunks(function, structure, leaves, steps)
+        by_chunks(function, structure, leaves, _entry(function, structure, leaves), steps)
     except (CannotRun, Unsupported) as error:
         return [], [error.reason]
     return steps, []
 
 
 def by_chunks(
-    function: Owner, structure: Any, leaves: Sequence[Any], steps: list[str] | None = None
-) -> Any:
+    function: Owner, structure: Any, leaves: Sequence[Any], entry: Signature,
+    steps: list[str] | None = None,
+) -> Any:  # fmt: skip
     """Trace a function on stand-ins, and have kernels compute what it gives, chunk by chunk.
 
     Args:
         function: what is called.
         structure: how its arguments nest.
         leaves: the arguments.
+        entry: what is known of calls of this kind.
         steps: takes what is done, in words.
 
     Raises:
@@ -108,7 +111,7 @@ def by_chunks(
         raise Unsupported("lazy-array", name, EXPRESSIONS, "")
     for leaf in leaves:
         _check_array(leaf, name)
-    trace = _traced(function, structure, _given(leaves), _entry(function, structure, leaves))
+    trace = _traced(function, structure, _given(leaves), entry)
     if trace.writes:
         raise Unsupported("lazy-write", name, "it writes into an argument", "")
     graph = trace.graph
