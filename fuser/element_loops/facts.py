@@ -122,7 +122,7 @@ class Terms:
         """Begin with none."""
         self.codes: dict[int, Expression] = {}
         self.left: Sum | None = None
-        self._asks, self._ways_up = (0, 0), 0
+        self._largest = self._ways_up = 0
         self._limits: list[tuple[int, int]] = []
         self._proved: dict[Facts, Proved] = {}
 
@@ -166,9 +166,8 @@ class Terms:
         if largest > _FACTOR or len(goal.factors) > _TERMS:
             return False
         seen.add(goal)
-        asks = largest, -goal.rest
-        if known and (self.left is None or asks < self._asks):
-            self.left, self._asks = goal, asks  # the smallest factors, and what lengths alike meet
+        if known and (self.left is None or largest < self._largest):
+            self.left, self._largest = goal, largest  # the one with the smallest factors
         for fact, own in state.about(term) if depth < _DEPTH else ():
             newest = fact.factors[-1][0]
             if (own > 0) == (factor > 0) and (depth < self._ways_up or newest <= term):

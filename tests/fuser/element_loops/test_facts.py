@@ -50,16 +50,6 @@ def test_a_failed_proof_leaves_what_has_small_factors() -> None:
     assert terms.left == two.more(-1)
 
 
-def test_a_failed_proof_leaves_what_equal_lengths_meet() -> None:
-    """An index of a solver's rows lies below two lengths, and at most at a third one."""
-    terms, state = Terms(), State({}, (), {})
-    rows, columns, right = (terms.new(0, code=Length(k, 0)) for k in range(3))
-    index = terms.new(0)
-    state.learn((rows.plus(index, -1).more(-1), columns.plus(index, -1)))
-    assert not terms.follows(right.plus(index, -1).more(-1), state, True)
-    assert terms.left == right.plus(rows, -1)
-
-
 def test_newer_terms_come_in_at_first_or_where_that_is_asked() -> None:
     """Of a long chain upwards short proofs see the beginning; others see it all."""
     terms, state = Terms(), State({}, (), {})
