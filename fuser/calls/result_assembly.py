@@ -21,7 +21,15 @@ from fuser.base.trees import Leaf, Path
 from fuser.capture import captures
 from fuser.ir import dims
 from fuser.ir.views import Chain
-from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutList,
+    OutNode,
+    OutNumber,
+    OutScalar,
+    OutView,
+    Trace,
+)
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -214,6 +222,8 @@ class _Text:
             return self.result(leaf.index) + ("[()]" if leaf.generic else "")
         if isinstance(leaf, OutNumber):
             return f"{self.result(leaf.index)}.item()"
+        if isinstance(leaf, OutList):
+            return leaf.made.format(self.result(leaf.index))
         if isinstance(leaf, OutView):
             return self.views(self.result(leaf.index), leaf.views)
         if isinstance(leaf, OutAlias):

@@ -25,7 +25,15 @@ from fuser.ir.opaque_calls import CallFailed
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program
 from fuser.runtime import aliasing
-from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutList,
+    OutNode,
+    OutNumber,
+    OutScalar,
+    OutView,
+    Trace,
+)
 
 
 def check_hazards(call: Call) -> None:
@@ -131,6 +139,8 @@ def result_of(
         return np.asarray(value) if isinstance(value, np.generic) and not leaf.generic else value
     if isinstance(leaf, OutNumber):
         return results[leaf.index].item()
+    if isinstance(leaf, OutList):
+        return leaf.of(results[leaf.index])
     if isinstance(leaf, OutView):
         base = results[leaf.index]
         return views.apply_views(base, leaf.views, call.sizes, np)

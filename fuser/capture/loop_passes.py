@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import record
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
@@ -16,7 +18,9 @@ from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, i
 from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_constant, make_input, walk
 from fuser.tracing.admitted_dtypes import is_known
+from fuser.tracing.indices import length_of
 from fuser.tracing.late_numbers import LATE, LateNumber
+from fuser.tracing.makers import unset
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -42,13 +46,52 @@ class Looked:
     flags: tuple[str, ...] = ()
 
 
+@record
+class Appended:
+    """What an iteration appends to a list.
+
+    Attributes:
+        value: it, or what holds it.
+        kind: see `LateList`.
+        shape: of an array, else none.
+        dtype: of the array that NumPy makes of several.
+        node: what an array holds then.
+    """
+
+    value: Any
+    kind: str
+    shape: tuple[Any, ...]
+    dtype: np.dtype[Any]
+    node: Node | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Appended:
+        """Look at it.
+
+        Raises:
+            NotALoop: it is no array and no number.
+        """
+        if isinstance_of(value, TracedArray):
+            kind = "scalar" if value.generic else "array"
+            return cls(value, kind, value.shape, value.dtype, value.storage.node)
+        if type(value) is LateNumber:
+            return cls(value, value.kind, (), value.dtype)
+        of = value.kind if type(value) is HostScalar else type(value)
+        if of in (bool, int, float):
+            return cls(value, f"py{of.__name__}", (), np.dtype(of))
+        raise NotALoop(f"a list of {of.__name__}s is appended to")
+
+
+_NO_ROOMS: Mapping[str, TracedArray] = MappingProxyType({})
+
+
 class Pass:
     """Passes over the body of one loop: what it finds, what it leaves, and what that is."""
 
     def __init__(
         self, tracing: Any, source: LoopSource, span: Span, env: dict[str, Any],
         first: Sequence[Any], peeled: bool, over: tuple[TracedArray, ...],
-        looked: Looked, older: Before | None = None,
+        looked: Looked, older: Before | None = None, rooms: Mapping[str, TracedArray] = _NO_ROOMS,
     ) -> None:  # fmt: skip
         """Look at the function's variables before the loop.
 
@@ -62,11 +105,16 @@ class Pass:
             over: the arrays that the loop goes over.
             looked: what was found in it before, of memory that may be other memory now.
             older: the trace before the first iteration, where that is unrolled.
+            rooms: arrays for what the loop appends to lists, by the lists' names.
         """
         self.tracing, self.source, self.span = tracing, source, span
         self.first, self.peeled = list(first), peeled
         self.over = over
+        self.found_env, self.rooms = env, rooms
+        self.lengths = {name: len(env[name]) for name in source.lists}
+        self.appended: dict[str, Appended] = {}
         self.loop_env = env | {f"array {k} of the loop": array for k, array in enumerate(over)}
+        self.loop_env |= {f"room of {name}": array for name, array in rooms.items()}
         self.before = Before(self.tracing, self.loop_env)
         self.ends_early = self.source.tested or self.source.breaks
         self.wanted = list(self.source.carried)
@@ -115,6 +163,7 @@ class Pass:
         """Put placeholders in; what names and the index are to stand for."""
         tracing = self.tracing
         self.before.put_back()
+        self.appended = {}
         for storage in self.written or ():  # in the second iteration reads come after all writes
             tracing.note_write(storage.argument)
         self.slots: list[Slot] = []
@@ -181,6 +230,59 @@ class Pass:
         self.tracing.scalars.append((found, -1))
         return found
 
+    # -- lists ----------------------------------------------------------------------------------
+
+    def append(self, name: str, value: Any) -> None:
+        """Note what an iteration appends to a list, and write it where there is room for it."""
+        item = self.appended[name] = Appended.of(value)
+        if (room := self.rooms.get(name)) is None:
+            return
+        start, step = self.span.start, self.span.step
+        if step not in (1, -1):
+            raise NotALoop(f"{name} is a list that a loop in steps of {step} appends to")
+        place = self.index if start == 0 else self.index - start if step > 0 else start - self.index
+        late = type(item.value) is LateNumber
+        room[place] = self.tracing.wrap(item.value.node, True) if late else item.value
+
+    def _check_kept(self, name: str, item: Appended) -> None:
+        """See that what is appended stays as it is: a list keeps arrays, and no copies of them.
+
+        Raises:
+            NotALoop: iterations may write into it.
+        """
+        if item.kind != "array":
+            return
+        rooms = [array.storage for array in self.rooms.values()]
+        for slot in self.slots:
+            kept = slot.memory and slot.storage is not item.value.storage
+            if is_written(slot) and slot.storage not in rooms and not kept:
+                raise NotALoop(f"{name} is a list of arrays that are written into")
+        if item.value.storage.node is not item.node:
+            raise NotALoop(f"{name} is a list of arrays that are written into")
+
+    def make_rooms(self) -> dict[str, TracedArray]:
+        """Arrays for what the iterations append; the trace is as it was before the loop.
+
+        Raises:
+            NotALoop: what they append is of no one shape and kind.
+        """
+        self.before.put_back()
+        text, here = self.span.count()
+        if here < 1:
+            raise NotALoop("a list that it appends to stays empty")
+        count: Any = here if self.span.constant else HostScalar(self.tracing, text, here)
+        if not self.span.constant:
+            self.tracing.guard_value(f"({text}) >= 1", True)
+        found = {}
+        for name, item in self.appended.items():
+            lengths = (count, *item.shape)
+            texts = [length.text for length in lengths if type(length) is HostScalar]
+            if any(not self.symbols.isdisjoint(scalar_symbols(each)) for each in texts):
+                raise NotALoop(f"{name} is a list of arrays of several shapes")
+            dims = tuple(length_of(n) if type(n) is HostScalar else int(n) for n in lengths)
+            found[name] = unset(self.tracing, dims, item.dtype)
+        return found
+
     # -- what a pass has left -------------------------------------------------------------------
 
     def look(self, env: Mapping[str, Any]) -> bool:
@@ -193,6 +295,8 @@ class Pass:
         self.env = env
         if self._finds_more() or self._finds_own():
             return True
+        for name, item in self.appended.items():
+            self._check_kept(name, item)
         for name, number in self.numbers.items():
             left = env.get(name, UNBOUND)
             if not is_number(left) or type(hint_of(left)) is not number.kind:
@@ -209,6 +313,8 @@ class Pass:
 
         The unrolled iteration has made what it stands for, and a body keeps arrays by names alone.
         """
+        if any(item.kind == "array" for item in self.appended.values()):
+            return False  # lists keep arrays, too
         held = Counter(id(value.storage) for value in self.loop_env.values()
                        if isinstance_of(value, TracedArray))  # fmt: skip
         found = False

@@ -30,6 +30,7 @@ from fuser.capture.loop_passes import Looked, Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
 from fuser.capture.loop_walks import Walk
 from fuser.capture.staging import LoopSource
+from fuser.tracing.late_lists import LateList
 from fuser.tracing.late_numbers import LateNumber, as_arrays
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -89,6 +90,7 @@ class Loop:
         self._stops: list[Any] = []
         self._stopped = False
         self._first: list[Any] = []
+        self._lists: dict[str, list[Any]] = {}
         self._before: Before | None = None
         self._older: Before | None = None  # the first iteration
         if source.tested:
@@ -267,6 +269,13 @@ class Loop:
         else:
             self._stops.append(stop)
 
+    def append(self, name: str, to: list[Any], item: Any) -> None:
+        """Append an item to a list; where an iteration is looked at, note what it is."""
+        if self._inside is None:
+            to.append(item)
+        else:
+            self._inside.append(name, item)
+
     def stop(self, way: int) -> None:
         """Note that the loop is left; `way`: see `LoopSource.ways`."""
         if open_ := [choice for choice in self._choices if choice.is_open]:
@@ -322,6 +331,7 @@ class Loop:
         budget.foresee(iterations, operations, times, self._source.where)
         if self._inside is not None:
             self._inside.before.put_back()
+            self._cut_lists(self._inside)
             with suppress(NotALoop):
                 self._restore_tables()
             self._bind(self._inside.found(), env)
@@ -367,12 +377,7 @@ class Loop:
                 self._iterator = iter(())  # it does not begin, and nothing but Python decides that
                 return False
             self._check_names(env)
-            self._inside = Pass(
-                self._tracing, self._source, self._span, env, self._first, self._peeled,
-                tuple(self._walk.arrays()),
-                self._looked.get((id(self._source), self._peeled), Looked()), self._older,
-            )
-            self._before = self._inside.before
+            self._inside = self._look_at(env, {})
             self._older = self._older or self._before
             if missing := [name for name in self._inside.wanted if name not in env]:
                 return self._peel(f"{missing[0]} is set in the first iteration", env)
@@ -386,10 +391,14 @@ class Loop:
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
         self._restore_tables()
         try:
+            if inside.appended.keys() != inside.rooms.keys():
+                self._inside = self._look_at(inside.found_env, inside.make_rooms())
+                return self._begin()
             if inside.look(env):
                 return self._begin()
             self._looked[id(self._source), self._peeled] = inside.looked
             self._bound = loop_calls.region(inside)
+            self._bound |= self._lists_left(inside)
         except Again as reason:
             return self._peel(str(reason), env)
         self._inside = None
@@ -427,6 +436,7 @@ class Loop:
             self._decides = True
         self._passes = 0
         self._inside.before.put_back()
+        self._cut_lists(self._inside)
         if not self._span.constant:
             self._tracing.guard_value(f"({self._span.count()[0]}) >= 1", True)
         for value in self._first:  # it is known to run
@@ -440,11 +450,49 @@ class Loop:
         self._conditions, self._stops = [], []
         return True
 
+    def _look_at(self, env: dict[str, Any], rooms: Mapping[str, TracedArray]) -> Pass:
+        """Passes over the body from what names stand for, with room for what lists take."""
+        found = Pass(
+            self._tracing, self._source, self._span, env, self._first, self._peeled,
+            tuple(self._walk.arrays()),
+            self._looked.get((id(self._source), self._peeled), Looked()), self._older, rooms,
+        )  # fmt: skip
+        self._before = found.before
+        return found
+
+    # -- lists ---------------------------------------------------------------------------------
+
+    def _cut_lists(self, found: Pass) -> None:
+        """Have lists be as long as they were."""
+        for name, length in found.lengths.items():
+            del self._lists[name][length:]
+
+    def _lists_left(self, found: Pass) -> dict[str, LateList]:
+        """What lists are after the loop, where a region appends to them."""
+        count: Any = found.span.count()[1]
+        if not found.span.constant:
+            count = HostScalar(self._tracing, found.span.count()[0], count)
+        left = {}
+        for name, item in found.appended.items():
+            held: list[Any] = []
+            if item.kind == "array":
+                seen = [a.storage for a in self._bound.values() if isinstance_of(a, TracedArray)]
+                seen += [a.storage for a in found.given.values() if isinstance_of(a, TracedArray)]
+                seen.append(item.value.storage)
+                held = [(storage, storage.node) for storage in seen]
+            first = self._lists[name]
+            left[name] = LateList(found.rooms[name], count, 1, first, item.kind, held)
+        return left
+
     # -- names ---------------------------------------------------------------------------------
 
     def _check_names(self, env: Mapping[str, Any]) -> None:
         """Refuse names that the body reads and that may lead to more than arrays and numbers."""
         frame = sys._getframe(3)
+        for name in self._source.lists:
+            if not self._tracing.replay.lists or type(env.get(name)) is not list:
+                raise NotALoop(f"{name} is a list that is asked for more than arrays are")
+            self._lists[name] = env[name]
         for name in self._source.read:
             if name in self._source.assigned:
                 continue

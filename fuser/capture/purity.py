@@ -27,6 +27,7 @@ from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.tracer import trace_call
 from fuser.tracing.builtin_names import REMEMBERING
+from fuser.tracing.late_lists import ListAskedError
 from fuser.tracing.trace_result import OutAlias, OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
 
@@ -124,6 +125,7 @@ class _Traces:
     ) -> None:  # fmt: skip
         self._function, self._structure, self._leaves = function, structure, leaves
         self._name, self._around, self._told = name, around, told
+        self._lists = True
 
     def named(self, named: bool) -> tuple[Trace, dict[str, Any]]:
         """Trace twice; and again with stand-ins for arrays that the function makes, if need be.
@@ -133,6 +135,9 @@ class _Traces:
         """
         try:
             return self._twice(False, named)
+        except ListAskedError:  # its loop is unrolled
+            self._lists = False
+            return self.named(named)
         except Unsupported as error:
             if not _meets_arrays(error.reason):
                 raise
@@ -163,7 +168,9 @@ class _Traces:
         keeping: list[Any] = [each for each in around.objects if type(each) is REMEMBERING]
         if "lru_cache" in around.names or {"functools", "cache"} <= around.names:
             keeping.append(lru_cache)  # it may make such a function, too
-        replay = Replay(numbers=list(self._told), look=around.look, remembering=keeping)
+        replay = Replay(
+            numbers=list(self._told), look=around.look, remembering=keeping, lists=self._lists
+        )
         stopped: list[Trace | None] = [None]
         latest: list[Substitution] = []
         evident = is_evident(function, leaves)

@@ -16,9 +16,11 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, lengths_of, written
+from fuser.tracing.late_lists import LateList
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.trace_result import (
     OutAlias,
+    OutList,
     OutNode,
     OutNumber,
     OutScalar,
@@ -147,6 +149,9 @@ def _leaf(tracing: Tracing, leaf: Any, nodes: list[Node], whole: dict[int, int])
     if type(leaf) is LateNumber:
         nodes.append(leaf.node)
         return OutNumber(len(nodes) - 1)
+    if type(leaf) is LateList:
+        nodes.append(leaf.numbers().node)
+        return OutList(len(nodes) - 1, leaf.kind != "scalar")
     if is_a(leaf, HostScalar):
         return OutScalar(leaf.text, leaf.kind.__name__)
     if not is_a(leaf, TracedArray):

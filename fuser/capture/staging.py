@@ -129,6 +129,7 @@ class LoopSource:
         flags: names that nothing but a test reads; they are True or False.
         ways: for each way out of its body, what is read where it leads.
         decisions: each `if` in it.
+        lists: names of lists that nothing else sees, and that each iteration appends one item to.
     """
 
     index: str
@@ -144,6 +145,7 @@ class LoopSource:
     flags: tuple[str, ...]
     ways: tuple[frozenset[str], ...]
     decisions: tuple[Decision, ...]
+    lists: tuple[str, ...] = ()
 
 
 @record
@@ -322,6 +324,7 @@ class _Stage:
         self._arguments = {arg.arg for arg in tree_nodes(function.args) if isinstance(arg, ast.arg)}
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
+        self._lists = _appended_to(function)
         self._has_groups = False
         if _names_more(function):
             from fuser.capture import element_staging  # most functions have no such loops
@@ -423,6 +426,9 @@ class _Stage:
         for name in targets:  # which each iteration begins with
             changed.pop(name, None)
         tested = isinstance(node, ast.While)
+        lists = self._lists.get(id(node), ())
+        if tested or leaving.read or not self._shared.isdisjoint(lists):
+            lists = ()
         # What no iteration need set, the loop may leave as it was.
         exposed = live_before(_with_test(node), kept)
         self.loops.append(LoopSource(
@@ -432,7 +438,7 @@ class _Stage:
             later=tuple(name for name in changed if name not in exposed and name in kept),
             kept=kept,
             assigned=frozenset((*changed, *targets)),
-            read=tuple(dict.fromkeys(_loaded(_with_test(node)))),
+            read=tuple(n for n in dict.fromkeys(_loaded(_with_test(node))) if n not in lists),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
             breaks=bool(leaving.read),
@@ -440,7 +446,14 @@ class _Stage:
             ways=tuple(kept if read is None else read | {*leaving.flags}
                        for read in leaving.read),
             decisions=tuple(self._decisions(node, number, kept)),
+            lists=lists,
         ))  # fmt: skip
+        for place, each in enumerate(body):
+            if (name := _appends_to(each)) in lists:
+                made = self._parsed([f"L.append({name!r}, LIST, ITEM)"], each, [], number)
+                given = made[0].value.args  # type: ignore[attr-defined]
+                given[1:] = [each.value.func.value, *each.value.args]  # type: ignore[attr-defined]
+                body[place] = made[0]
         return number
 
     def _decisions(
@@ -486,7 +499,7 @@ class _Stage:
         text += ["while L.again():"] + ["  I = L.index"] * (not source.tested)
         text += [f"  {line}" for line in _binding(source.carried)]
         text += ["  try: pass", "  except BaseException as E:", "    if not L.failed(E): raise"]
-        after = [*bound, *([source.index] if source.index else ())]
+        after = [*bound, *([source.index] if source.index else ()), *source.lists]
         text += _binding(after)
         made = self._parsed(text, node, after, number, source.index)
         repeat = next(each for each in made if isinstance(each, ast.While))
@@ -731,6 +744,55 @@ def _is_target(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Name)
     return isinstance(node, ast.Name)
+
+
+def _appends_to(node: ast.stmt) -> str:
+    """The name of the list that a statement appends an item to; "" for other statements."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
+        return ""
+    to = call.func
+    if not isinstance(to, ast.Attribute) or to.attr != "append":
+        return ""
+    alone = isinstance(to.value, ast.Name) and not isinstance(call.args[0], ast.Starred)
+    return to.value.id if alone and isinstance(to.value, ast.Name) else ""
+
+
+def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
+    """Of each loop, by identity, the lists that are made before it and that it only appends to.
+
+    One is a list of its own: between `name = [...]` and the loop, in one block, it is named where
+    items are appended and nowhere else.
+    """
+    found = {}
+    for parent in tree_nodes(function):
+        for block in (getattr(parent, field, []) for field in ("body", "orelse", "finalbody")):
+            for place, loop in enumerate(block if isinstance(block, list) else []):
+                if isinstance(loop, ast.For):
+                    named = Counter(n.id for n in tree_nodes(loop) if isinstance(n, ast.Name))
+                    names = dict.fromkeys(filter(None, map(_appends_to, loop.body)))
+                    found[id(loop)] = tuple(
+                        name for name in names if named[name] == 1 and _is_own(name, block[:place])
+                    )
+    return found
+
+
+def _is_own(name: str, before: Sequence[ast.stmt]) -> bool:
+    """Whether a name stands for a list that is made in statements, and that nothing else sees."""
+    for node in reversed(before):
+        count = sum(isinstance(n, ast.Name) and n.id == name for n in tree_nodes(node))
+        if isinstance(node, ast.Assign) and count == 1 and len(node.targets) == 1:
+            pairs = [(node.targets[0], node.value)]
+            if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(node.targets[0].elts, node.value.elts, strict=False))
+            starred = any(isinstance(n, ast.Starred) for n in tree_nodes(node))
+            return not starred and any(
+                isinstance(target, ast.Name) and target.id == name and isinstance(value, ast.List)
+                for target, value in pairs
+            )
+        if count and not (count == 1 and _appends_to(node) == name):
+            return False
+    return False
 
 
 def _stored(body: Sequence[ast.stmt]) -> Iterator[str]:

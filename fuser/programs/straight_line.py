@@ -25,7 +25,14 @@ from fuser.ir.dims import Dim
 from fuser.ir.opaque_calls import Closure, Number, Operand, Unset
 from fuser.ir.views import Chain, Part, View, in_steps
 from fuser.program_spec import Asked, Between, ElementLoop, Kind, LoopRegion, Program
-from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutList,
+    OutNode,
+    OutNumber,
+    OutScalar,
+    OutStatic,
+)
 
 if TYPE_CHECKING:
     from fuser.element_loops.code import Code
@@ -537,6 +544,8 @@ class StraightLine:
             return self._name(self._program.outputs[leaf.index]) + ("[()]" if leaf.generic else "")
         if isinstance(leaf, OutNumber):
             return f"{self._name(self._program.outputs[leaf.index])}.item()"
+        if isinstance(leaf, OutList):
+            return leaf.made.format(self._name(self._program.outputs[leaf.index]))
         if isinstance(leaf, OutScalar):
             return self._number(leaf.text)
         if isinstance(leaf, OutStatic):

@@ -12,8 +12,11 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fuser.base.errors import Unsupported
 from fuser.tracing.late_lists import LateList
+from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -121,9 +124,16 @@ def _print(*args: Any, **kwargs: Any) -> None:
 
 
 def _float(*args: Any) -> Any:
-    """`float`, called: of a value it is a number that later calls read anew."""
+    """`float`, called: of a value it is a number that later calls read anew.
+
+    In the body of a loop, of which each iteration has another, it is in the place of that number.
+    """
     value: Any = args[0] if len(args) == 1 else None
     if issubclass(type(value), TracedArray):
+        tracing = value.tracing
+        known = value.ndim or value.dtype.kind not in "biuf" or id(value.node) in tracing.reads
+        if tracing.looking and not known:
+            return LateNumber(tracing, value.astype(np.float64).node, "pyfloat")
         return value.as_number(float)
     if issubclass(type(value), HostScalar) and value.kind is not complex:
         return value if value.kind is float else value * 1.0

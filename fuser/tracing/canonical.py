@@ -31,6 +31,7 @@ from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.memory_views import Contiguous
 from fuser.tracing.trace_result import (
     OutAlias,
+    OutList,
     OutNode,
     OutNumber,
     OutScalar,
@@ -156,7 +157,7 @@ def whole_graph(trace: Trace) -> Graph:
     inputs = {p.name: make_input(p.name, p.dtype, p.shape) for p in graph.parameters if p.dtype}
     outputs: list[Node] = []
     for leaf in trace.leaves:
-        if isinstance(leaf, (OutNode, OutNumber)):
+        if isinstance(leaf, (OutNode, OutNumber, OutList)):
             outputs.append(graph.outputs[leaf.index])
         elif isinstance(leaf, OutScalar):
             outputs.append(make_scalar(leaf.text, np.dtype(leaf.kind)))

@@ -56,6 +56,26 @@ class OutNumber:
 
 
 @record
+class OutList:
+    """An output that is a list of what an array without axes but one holds.
+
+    `plain`: of Python's numbers; else of NumPy's.
+    """
+
+    index: int
+    plain: bool
+
+    @property
+    def made(self) -> str:
+        """What makes it of the array, as text after it or around it."""
+        return "{}.tolist()" if self.plain else "[*{}]"
+
+    def of(self, array: Any) -> list[Any]:
+        """The list."""
+        return array.tolist() if self.plain else [*array]
+
+
+@record
 class OutStatic:
     """An output that does not depend on the arguments' values.
 
@@ -73,7 +93,7 @@ class Trace:
     Attributes:
         graph: the canonical graph; its outputs are OutNodes first, then values written back.
         structure: how outputs nest; leaves are indices into `leaves`.
-        leaves: OutNode, OutAlias, OutScalar, OutNumber or OutStatic.
+        leaves: OutNode, OutAlias, OutScalar, OutNumber, OutList or OutStatic.
         writes: (parameter, graph output, region) of what is written back into arguments, in
             order; None is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.
@@ -137,6 +157,8 @@ class Replay:
     place: int = 0
     again: bool = False
     """Whether it is the second trace."""
+    lists: bool = True
+    """Whether loops that append to lists may be regions."""
     numbers: list[Any] = field(default_factory=list)
     """The numbers that were read off values, in their order."""
     settle: Callable[[], None] | None = None

@@ -93,8 +93,13 @@ class _AsPython:
 
     def binds(self, name: str) -> bool:
         """No name gets another value."""
-        assert name in self.source.assigned
+        assert name in {*self.source.assigned, *self.source.lists}
         return False
+
+    def append(self, name: str, to: list[Any], item: Any) -> None:
+        """An item of a list."""
+        assert name in self.source.lists
+        to.append(item)
 
     def unbinds(self, name: str) -> bool:
         """Nothing was bound before its time."""

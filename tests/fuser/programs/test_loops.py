@@ -284,7 +284,7 @@ def test_the_reason_says_why_a_loop_was_unrolled() -> None:
         seen = []
         for _ in range(n):
             x[1:] = x[:-1] * 0.5
-            seen.append(1)
+            seen.extend((1,))
         return x
 
     fused = fuser.fuse(kept_in_a_list, fallback="allow")
@@ -346,18 +346,26 @@ def test_an_integer_that_outgrows_its_dtype_raises_as_numpy_does() -> None:
         np.testing.assert_array_equal(own, plain)
 
 
+class _Noted:
+    """A class of the user's."""
+
+    def __init__(self) -> None:
+        """What it has."""
+        self.found = 1
+
+
 def test_objects_that_the_body_makes_are_left_to_python() -> None:
     """A class of the user's may do anything: such loops are unrolled, and say why."""
 
     def noting(x: Any, n: int) -> Any:
         for _ in range(n):
-            threading.Event()
+            _Noted()
             x[1:] = x[:-1] * 0.5
         return x
 
     fused = fuser.fuse(noting, fallback="allow")
     np.testing.assert_array_equal(fused(np.ones(8), 50), noting(np.ones(8), 50))
-    assert "threading is a module" in str(fused.fallbacks[0])
+    assert "_Noted is a type" in str(fused.fallbacks[0])
 
 
 def test_loops_in_loops_are_looked_at_once_more_for_each_look(
