@@ -447,6 +447,14 @@ def _written(
             lines.append(f"    {name}, {twin} = {twin}, {name}")
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
+    # Two results that are one value are two arrays: of those that iterations find, in each one.
+    values = [value for _, value in moved]
+    again = {
+        name for k, (name, value) in enumerate(moved)
+        if value in values[:k] and value not in region.names and name not in scalars
+    }  # fmt: skip
+    moved = [(name, f"copy({value})" if name in again and name not in later else value)
+             for name, value in moved]  # fmt: skip
     if moved:
         sources = ", ".join(value for _, value in moved)
         lines.append(f"    {', '.join(name for name, _ in moved)} = {sources}")
@@ -469,7 +477,9 @@ def _written(
         writer.objects["count"] = _counting([p.last for p in cut if p.last is not None])
     if waits:  # until then the loop keeps what kernels write
         lines += ["    iterated()", "flush()"]
-    found = ", ".join(f"{name}[()]" if name in scalars else name for name in state)
+    left = {name: f"copy({name})" for name in again if name in later}
+    left |= {name: f"{name}[()]" for name in scalars}
+    found = ", ".join(left.get(name, name) for name in state)
     lines.append(f"return ended(region, [{found}], trips)" if leaving.is_early
                  else f"return [{found}]")  # fmt: skip
     waiting = ["iterated", "flush"] if waits else []

@@ -50,6 +50,10 @@ def _bounded(text: str) -> str:
     return text
 
 
+#: Exponents of which NumPy's `**` makes other functions than `np.power`.
+_SHORTER = (-1, 0, 0.5, 1, 2)
+
+
 class HostScalar:
     """A Python scalar argument, or a length, inside a trace.
 
@@ -189,7 +193,16 @@ class HostScalar:
         return np.asarray(self._guarded(), dtype=dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy functions on it are traced as on a 0-d array."""
+        """NumPy functions on it are traced as on a 0-d array.
+
+        Raises:
+            Unsupported: an array that is no stand-in is raised to it, by `**` or `np.power`, which
+                differ for this number.
+        """
+        if ufunc is np.power and type(inputs[0]) is np.ndarray and inputs[1] is self:
+            if any(self == shorter for shorter in _SHORTER):
+                told = f"an array of constants to the power {self.hint}, by ** or by np.power"
+                raise Unsupported("not-traceable", "power", told)
         return self._tracing.apply_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
