@@ -477,9 +477,9 @@ def _written(
         writer.objects["count"] = _counting([p.last for p in cut if p.last is not None])
     if waits:  # until then the loop keeps what kernels write
         lines += ["    iterated()", "flush()"]
-    left = {name: f"copy({name})" for name in again if name in later}
-    left |= {name: f"{name}[()]" for name in scalars}
-    found = ", ".join(left.get(name, name) for name in state)
+    handed = {name: f"copy({name})" for name in again if name in later}
+    handed |= {name: f"{name}[()]" for name in scalars}
+    found = ", ".join(handed.get(name, name) for name in state)
     lines.append(f"return ended(region, [{found}], trips)" if leaving.is_early
                  else f"return [{found}]")  # fmt: skip
     waiting = ["iterated", "flush"] if waits else []
