@@ -448,10 +448,10 @@ def _written(
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
     # Two results that are one value are two arrays: of those that iterations find, in each one.
-    values = [value for _, value in moved]
+    found_in = [value for _, value in moved]
     again = {
         name for k, (name, value) in enumerate(moved)
-        if value in values[:k] and value not in region.names and name not in scalars
+        if value in found_in[:k] and value not in region.names and name not in scalars
     }  # fmt: skip
     moved = [(name, f"copy({value})" if name in again and name not in later else value)
              for name, value in moved]  # fmt: skip
