@@ -442,10 +442,10 @@ class VectorLoop:
             f"  %in.middle = icmp eq i8 %part, {_MIDDLE}",
             f"  br i1 %in.middle, label %left, label %{'over' if self.overlapping else 'tail.out'}",
         ]
-        after = [("over", _SCRATCH, "tail.out")] if self.overlapping else []
-        after += [("landed", _HEAD, "middle")] if self.aligns else []
-        others = [*(block for block, *_ in after), "row.end"][1:]
-        for (block, part, to), other in zip(after, others, strict=False):
+        ends = [("over", _SCRATCH, "tail.out")] if self.overlapping else []
+        ends += [("landed", _HEAD, "middle")] if self.aligns else []
+        others = [*(block for block, *_ in ends), "row.end"][1:]
+        for (block, part, to), other in zip(ends, others, strict=False):
             lines += [
                 f"{block}:", f"  %is.{block} = icmp eq i8 %part, {part}",
                 f"  br i1 %is.{block}, label %{to}, label %{other}",

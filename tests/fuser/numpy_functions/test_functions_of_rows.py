@@ -76,6 +76,7 @@ BETWEEN: dict[str, Any] = {
 }
 
 
+@pytest.mark.usefixtures("never_brief")
 @pytest.mark.parametrize("mode", ["fused", "fallback"])
 @pytest.mark.parametrize("name", BETWEEN)
 def test_other_functions_are_called_between_kernels(name: str, mode: str) -> None:
