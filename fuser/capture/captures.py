@@ -108,6 +108,9 @@ _EVERY = frozenset(
 )
 #: What a function or a class is called, and says of itself.
 _OF_DEFINITIONS = frozenset("__name__ __qualname__ __doc__ __module__ __annotations__".split())
+#: Functions of classes that tell their annotations, from Python 3.14 on: only who asks for these
+#: calls them.
+_ANNOTATING = frozenset(("__annotate__", "__annotate_func__"))
 #: Python's own packages with classes whose code calls what is defined on top of them by any name.
 _CALLING_BACK = sys.stdlib_module_names - {"builtins", "abc", "typing"}
 #: What `functools.cmp_to_key` makes: it shows its function to nobody.
@@ -711,7 +714,7 @@ class _Collector:
         if any(root(module_of(cls)) in _CALLING_BACK for cls in above):
             users = [vars(cls) for cls in above if root(module_of(cls)) not in STABLE]
             names |= {n for space in users for n, part in space.items() if is_a(part, _WITH_CODE)}
-        for name in sorted(names):
+        for name in sorted(names - _ANNOTATING):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
             if own is not None and name in own and not self._before:
                 self._beside(kind, name, holder)

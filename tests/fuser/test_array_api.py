@@ -85,6 +85,10 @@ def test_array_api_compat() -> None:
     fused = fuser.fuse(lambda x: xp.mean(xp.std(x, axis=0)) + xp.concat([x, x]))
     np.testing.assert_allclose(fused(X), np.mean(np.std(X, axis=0)) + np.concat([X, X]))
     assert fused.fallbacks == []
+    try:
+        array_api_compat.array_namespace(X, 1.0)
+    except TypeError:  # older ones take arrays alone, and ask all packages that there are
+        return
     looks = fuser.fuse(lambda x: array_api_compat.array_namespace(x, 1.0).exp(x) * 2)
     np.testing.assert_allclose(looks(X), np.exp(X) * 2)
     asks = fuser.fuse(lambda x: x * 2 + 1 if array_api_compat.is_numpy_array(x) else x)
