@@ -469,9 +469,6 @@ class Loop:
 
     def _lists_left(self, found: Pass) -> dict[str, LateList]:
         """What lists are after the loop, where a region appends to them."""
-        count: Any = found.span.count()[1]
-        if not found.span.constant:
-            count = HostScalar(self._tracing, found.span.count()[0], count)
         left = {}
         for name, item in found.appended.items():
             held: list[Any] = []
@@ -480,8 +477,8 @@ class Loop:
                 seen += [a.storage for a in found.given.values() if isinstance_of(a, TracedArray)]
                 seen.append(item.value.storage)
                 held = [(storage, storage.node) for storage in seen]
-            first = self._lists[name]
-            left[name] = LateList(found.rooms[name], count, 1, first, item.kind, held)
+            room, first = found.rooms[name], self._lists[name]
+            left[name] = LateList(room, room.shape[0], 1, first, item.kind, held)
         return left
 
     # -- names ---------------------------------------------------------------------------------

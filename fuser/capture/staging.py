@@ -754,8 +754,9 @@ def _appends_to(node: ast.stmt) -> str:
     to = call.func
     if not isinstance(to, ast.Attribute) or to.attr != "append":
         return ""
-    alone = isinstance(to.value, ast.Name) and not isinstance(call.args[0], ast.Starred)
-    return to.value.id if alone and isinstance(to.value, ast.Name) else ""
+    if not isinstance(to.value, ast.Name) or isinstance(call.args[0], ast.Starred):
+        return ""
+    return to.value.id
 
 
 def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
@@ -768,9 +769,10 @@ def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
     for parent in tree_nodes(function):
         for block in (getattr(parent, field, []) for field in ("body", "orelse", "finalbody")):
             for place, loop in enumerate(block if isinstance(block, list) else []):
-                if isinstance(loop, ast.For):
+                if not isinstance(loop, ast.For):
+                    continue
+                if names := dict.fromkeys(filter(None, map(_appends_to, loop.body))):
                     named = Counter(n.id for n in tree_nodes(loop) if isinstance(n, ast.Name))
-                    names = dict.fromkeys(filter(None, map(_appends_to, loop.body)))
                     found[id(loop)] = tuple(
                         name for name in names if named[name] == 1 and _is_own(name, block[:place])
                     )
