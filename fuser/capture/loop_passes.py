@@ -252,6 +252,8 @@ class Pass:
         """
         if item.kind != "array":
             return
+        if self.decided:  # what both branches leave may be an array from before
+            raise NotALoop(f"{name} is a list of arrays in a loop that decides")
         rooms = [array.storage for array in self.rooms.values()]
         for slot in self.slots:
             kept = slot.memory and slot.storage is not item.value.storage

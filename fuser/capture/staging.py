@@ -427,7 +427,9 @@ class _Stage:
             changed.pop(name, None)
         tested = isinstance(node, ast.While)
         lists = self._lists.get(id(node), ())
-        if tested or leaving.read or not self._shared.isdisjoint(lists):
+        inner = (part for part in tree_nodes(*body) if isinstance(part, _LOOPS))
+        decides = lists and any(isinstance(n, ast.If) for part in inner for n in tree_nodes(part))
+        if tested or leaving.read or decides or not self._shared.isdisjoint(lists):
             lists = ()
         # What no iteration need set, the loop may leave as it was.
         exposed = live_before(_with_test(node), kept)
