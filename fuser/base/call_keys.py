@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base import trees
-from fuser.base.packages import root
+from fuser.base.packages import LAZY, root
 from fuser.base.protocols import is_array, module_of
 from fuser.base.trees import Same, constant_key
 
@@ -144,6 +144,8 @@ def _refusal_part(value: Any, exactly: bool, depth: int = 4) -> Any:
         if len(value) > _FEW and depth < 4:
             parts = (next(iter(parts)),)
         return (kind, len(value), *[_refusal_part(part, exactly, depth - 1) for part in parts])
+    if LAZY.get(module_of(kind)) == kind.__name__:
+        return (id(kind), value.dtype, value.ndim)
     return (id(kind), id(value))
 
 

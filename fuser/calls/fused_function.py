@@ -218,6 +218,7 @@ class FusedFunction(_Base[P, Result]):
         self._frames: Frames | None = None  # the function is known to assign attributes
         self._hidden: Hidden | None = None
         self._by_value: Any = None
+        self._lazily: Any = None  # how calls with Dask arrays ended, see `fuser.dask.arrays`
         _all_functions.add(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -295,6 +296,8 @@ class FusedFunction(_Base[P, Result]):
             plain = self._plain.get(refusal_key(args, kwargs, exactly=True))
             if plain is not None and plain.holds():
                 return plain.served()
+        if self._lazily is not None and (found := self._lazily(self, args, kwargs)) is not MISSED:
+            return found
         try:
             if not kwargs:
                 if self._plain and self._latest is not None:  # else it was tried before
@@ -1005,7 +1008,7 @@ class FusedFunction(_Base[P, Result]):
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._long, self._ended_there, self._plain, self._met = {}, {}, {}, {}
-        self._frames = None
+        self._frames = self._lazily = None
         self._forget_ways()
 
     def _forget_ways(self) -> None:

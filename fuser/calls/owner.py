@@ -21,6 +21,7 @@ class Owner(Protocol):
     _frames: Any
     _hidden: Any
     _by_value: Any
+    _lazily: Any
     _takes_out: bool
     _signatures: Any
 

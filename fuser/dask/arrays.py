@@ -9,6 +9,7 @@ too, and the reason says why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dask
@@ -19,12 +20,13 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.lib.stride_tricks import as_strided
 
 from fuser import executor
+from fuser.backend import MISSED
 from fuser.base import budget, caches, notices, trees
-from fuser.base.call_keys import signature
+from fuser.base.call_keys import READY_LIMIT, refusal_key, signature
 from fuser.base.error_states import noted
 from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
-from fuser.base.records import changed
+from fuser.base.records import changed, record
 from fuser.base.unexpected import internal_errors
 from fuser.calls.owner import Owner
 from fuser.calls.specialisation import specialise
@@ -33,7 +35,7 @@ from fuser.capture import captures
 from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
 from fuser.dask.blocks import Blocks
-from fuser.dask.forms import by_value
+from fuser.dask.forms import by_identity, by_value
 from fuser.dask.optimization import EXPRESSIONS, are_expressions, with_kernels
 from fuser.executor import CannotRun
 from fuser.ir import dims
@@ -65,13 +67,69 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
         reason = error.reason
     if reason.code == "lazy-write":
         raise FusionError(reason)
-    function.note_reason(reason)
-    notices.record(reason, function.fallback, function._name)
-    result = operation_by_operation(function, structure, leaves)
+    if reason is entry.refused and entry.refused_orders is None:
+        _remember(function, structure, leaves, Ended(reason, entry.refused_names))
+    result = _fallen_back(function, structure, leaves, reason)
     if entry.suspected is not None:
         entry.refuse(*entry.suspected)  # it cannot be traced, and runs
         entry.suspected = None
     return result
+
+
+def _fallen_back(function: Owner, structure: Any, leaves: Sequence[Any], reason: Reason) -> Any:
+    """What a call gives that cannot be computed by chunks."""
+    function.note_reason(reason)
+    notices.record(reason, function.fallback, function._name)
+    return operation_by_operation(function, structure, leaves)
+
+
+@record(eq=False)
+class Ended:
+    """How calls of a kind ended, which the next ones are not looked at for.
+
+    A call that is taken for another one's like runs operation by operation, which is never wrong.
+
+    Attributes:
+        reason: why they cannot be computed by chunks; None where it would save nothing.
+        guards: of names that this depends on.
+        exactly: chunks and numbers that it depends on, or None.
+    """
+
+    reason: Reason | None
+    guards: Sequence[Any]
+    exactly: tuple[Any, ...] | None = None
+
+
+def _remember(function: Owner, structure: Any, leaves: Sequence[Any], ended: Ended) -> None:
+    """Have calls like one that ended operation by operation end there at once."""
+    if function._lazily is None:
+        function._lazily = partial(_as_before, {})
+    known = function._lazily.args[0]
+    if len(known) >= READY_LIMIT:
+        known.clear()
+    known[refusal_key(*trees.unflatten(structure, list(leaves)))] = ended
+
+
+def _as_before(
+    known: Mapping[Any, Ended], function: Owner, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What a call gives that ends as one before it did; MISSED for others."""
+    ended = known.get(refusal_key(args, kwargs))
+    if ended is None or not all(guard.holds() for guard in ended.guards):
+        return MISSED
+    structure, leaves = trees.flatten((args, kwargs))
+    if ended.exactly is not None and ended.exactly != _exactly(leaves):
+        return MISSED
+    if ended.reason is None:
+        return operation_by_operation(function, structure, leaves)
+    return _fallen_back(function, structure, leaves, ended.reason)
+
+
+def _exactly(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Chunks of arrays, and numbers."""
+    return tuple(
+        leaf.chunks if isinstance(leaf, da.Array) else by_identity(leaf) for leaf in leaves
+    )
 
 
 def explained(function: Owner, structure: Any, leaves: list[Any]) -> tuple[list[str], list[Reason]]:
@@ -137,6 +195,10 @@ def by_chunks(
     if blocks.saves_nothing:
         if steps is not None:
             steps.append("Dask's own operations alone: kernels between them would save nothing")
+        for known in entry.found:
+            if known.trace is trace:
+                ended = Ended(None, known.names, _exactly(leaves))
+                _remember(function, structure, leaves, ended)
         return operation_by_operation(function, structure, leaves)
     results = blocks.results(arrays)
     if steps is not None:
@@ -296,8 +358,8 @@ def optimized(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     if not arrays:
         return list(results)
     whole = HighLevelGraph.merge(*(each.dask for each in arrays)) if arrays[1:] else arrays[0].dask
-    keys = [key for each in (*arrays, *given) for key in flatten(each.__dask_keys__())]
-    graph = with_kernels(whole, [key for key in keys if key[0] in whole.layers or key[0] in names])
+    keys = (key for each in (*arrays, *given) for key in flatten(each.__dask_keys__()))
+    graph = with_kernels(whole, (key for key in keys if key[0] in whole.layers or key[0] in names))
     if graph is whole:
         return list(results)
     return [

@@ -7,7 +7,7 @@ task becomes a kernel; then come Dask's own optimisation and, for tasks that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
@@ -65,7 +65,7 @@ def are_expressions() -> bool:
     return bool(da.array_expr_enabled()) if hasattr(da, "array_expr_enabled") else False
 
 
-def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
+def with_kernels(dsk: HighLevelGraph, keys: Iterable[Any]) -> HighLevelGraph:
     """A graph whose blockwise layers are fused, and each a kernel a chunk.
 
     Args:
