@@ -341,6 +341,10 @@ def look_around(
     collector.asked_for = [asked, *(cell.cell_contents for cell in held)]
     collector.contents(function)
     for thing in objects:
+        kind = type(thing)
+        if kind is memoryview or (module_of(kind), told(kind, "__name__")) == ("array", "array"):
+            shown = f"an argument of type {kind.__name__}: pass numpy.asarray of it, which has its memory"
+            raise Unsupported("unsupported-array", kind.__name__, shown, "")
         collector.contents(thing)
     collector.settle()
     drawn = shared_generators() if "random" in collector.names else ()

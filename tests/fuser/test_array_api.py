@@ -1,5 +1,6 @@
 """Functions written for the Array API: the namespace is asked of an argument."""
 
+import array
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,18 @@ def test_dlpack_alone_is_no_array() -> None:
         values[0] = first
         np.testing.assert_array_equal(reads(Lent(values)), values * 2 + 1)
     assert reads.fallbacks == []
+
+
+def test_buffers_are_arguments_of_numpy() -> None:
+    """The reason says what to pass instead: it has the same memory."""
+    buffer = array.array("d", range(8))
+    function = fuser.fuse(lambda x: np.exp(np.asarray(x)) * 2, fallback="allow")
+    for given in (buffer, memoryview(buffer)):
+        for buffer[0] in (1.0, 2.0):
+            np.testing.assert_array_equal(function(given), function.__wrapped__(given))
+        assert {"numpy.asarray" in each.found for each in function.fallbacks} == {True}
+    assert [each.operation for each in function.fallbacks] == ["array", "memoryview"]
+    assert "not fused" not in str(function.explain(np.asarray(buffer)))
 
 
 def test_array_api_compat() -> None:
