@@ -23,9 +23,8 @@ from fuser.ir import dims
 from fuser.ir.views import Chain
 from fuser.tracing.trace_result import (
     OutAlias,
-    OutList,
     OutNode,
-    OutNumber,
+    OutPython,
     OutScalar,
     OutView,
     Trace,
@@ -220,10 +219,8 @@ class _Text:
         """One result of the function."""
         if isinstance(leaf, OutNode):
             return self.result(leaf.index) + ("[()]" if leaf.generic else "")
-        if isinstance(leaf, OutNumber):
-            return f"{self.result(leaf.index)}.item()"
-        if isinstance(leaf, OutList):
-            return leaf.made.format(self.result(leaf.index))
+        if isinstance(leaf, OutPython):
+            return leaf.text.format(self.result(leaf.index))
         if isinstance(leaf, OutView):
             return self.views(self.result(leaf.index), leaf.views)
         if isinstance(leaf, OutAlias):

@@ -5,7 +5,7 @@ And the way from their results to what the function returns, and to the arrays o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,7 +14,9 @@ import numpy as np
 from fuser import executor
 from fuser.backend import array_module_of
 from fuser.base import trees
+from fuser.base.caches import memo
 from fuser.base.errors import ArgumentError, DtypeError, Reason, Unsupported
+from fuser.base.generated import define
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.unexpected import internal_errors
 from fuser.calls.specialisation import Call
@@ -27,9 +29,8 @@ from fuser.program_spec import Program
 from fuser.runtime import aliasing
 from fuser.tracing.trace_result import (
     OutAlias,
-    OutList,
     OutNode,
-    OutNumber,
+    OutPython,
     OutScalar,
     OutView,
     Trace,
@@ -137,10 +138,8 @@ def result_of(
         if leaf.generic and leaf.index not in targets and hasattr(value, "ndim"):
             return value[()]
         return np.asarray(value) if isinstance(value, np.generic) and not leaf.generic else value
-    if isinstance(leaf, OutNumber):
-        return results[leaf.index].item()
-    if isinstance(leaf, OutList):
-        return leaf.of(results[leaf.index])
+    if isinstance(leaf, OutPython):
+        return _python_of(leaf.text)(results[leaf.index])
     if isinstance(leaf, OutView):
         base = results[leaf.index]
         return views.apply_views(base, leaf.views, call.sizes, np)
@@ -153,6 +152,12 @@ def result_of(
         return evaluate_scalar(leaf.text, call.numbers)
     value = leaf.value
     return value.copy("K") if type(value) is np.ndarray and leaf.fresh else value
+
+
+@memo(4)
+def _python_of(text: str) -> Callable[[Any], Any]:
+    """What makes a Python number, or a list, of an array; see `OutPython`."""
+    return define("made", ["array"], [f"return {text.format('array')}"], {})
 
 
 class ReadOnlyError(ValueError):

@@ -46,7 +46,7 @@ from fuser.tracing import makers
 from fuser.tracing.admitted_dtypes import runs_element_loops
 from fuser.tracing.builtin_names import plain_builtin
 from fuser.tracing.indices import length_of, symbolic_length
-from fuser.tracing.late_lists import LateList
+from fuser.tracing.late_lists import CountedList
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.reshapes import check_writable
 from fuser.tracing.trace_state import LATER, Storage
@@ -164,7 +164,7 @@ class ElementLoop:
             }
             rooms = {each.name: each.value for each in arrays if each.name.startswith(LEFT)}
             self._bound |= {
-                name: LateList(rooms[f"{ITEMS}{own}"], left[f"{own} count"])
+                name: CountedList(rooms[f"{ITEMS}{own}"], left[f"{own} count"])
                 for name, own in zip(wanted, renamed, strict=True) if f"{own} count" in left
             }  # fmt: skip
             self._bound |= {

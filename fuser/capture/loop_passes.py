@@ -52,7 +52,7 @@ class Appended:
 
     Attributes:
         value: it, or what holds it.
-        kind: see `LateList`.
+        kind: see `StackedList`.
         shape: of an array, else none.
         dtype: of the array that NumPy makes of several.
         node: what an array holds then.

@@ -30,7 +30,7 @@ from fuser.capture.loop_passes import Looked, Pass
 from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
 from fuser.capture.loop_walks import Walk
 from fuser.capture.staging import LoopSource
-from fuser.tracing.late_lists import LateList
+from fuser.tracing.late_lists import StackedList
 from fuser.tracing.late_numbers import LateNumber, as_arrays
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -467,7 +467,7 @@ class Loop:
         for name, length in found.lengths.items():
             del self._lists[name][length:]
 
-    def _lists_left(self, found: Pass) -> dict[str, LateList]:
+    def _lists_left(self, found: Pass) -> dict[str, StackedList]:
         """What lists are after the loop, where a region appends to them."""
         left = {}
         for name, item in found.appended.items():
@@ -478,7 +478,7 @@ class Loop:
                 seen.append(item.value.storage)
                 held = [(storage, storage.node) for storage in seen]
             room, first = found.rooms[name], self._lists[name]
-            left[name] = LateList(room, room.shape[0], 1, first, item.kind, held)
+            left[name] = StackedList(room, first, item.kind, held)
         return left
 
     # -- names ---------------------------------------------------------------------------------

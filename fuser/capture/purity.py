@@ -27,7 +27,7 @@ from fuser.capture.evident import is_evident, is_plain, is_straight
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.tracer import trace_call
 from fuser.tracing.builtin_names import REMEMBERING
-from fuser.tracing.late_lists import ListAskedError
+from fuser.tracing.late_lists import ListAskedError, unrolled_if_asked
 from fuser.tracing.trace_result import OutAlias, OutStatic, Replay, Trace
 from fuser.tracing.trace_state import LATER
 
@@ -133,11 +133,15 @@ class _Traces:
         Args:
             named: whether there are stand-ins for arrays that the function reaches by name.
         """
+        return unrolled_if_asked(lambda lists: self._with_arrays(named, lists))
+
+    def _with_arrays(self, named: bool, lists: bool) -> tuple[Trace, dict[str, Any]]:
+        """As `named`; `lists`: whether loops may append to them."""
+        self._lists = self._lists and lists
         try:
             return self._twice(False, named)
-        except ListAskedError:  # its loop is unrolled
-            self._lists = False
-            return self.named(named)
+        except ListAskedError:
+            raise
         except Unsupported as error:
             if not _meets_arrays(error.reason):
                 raise

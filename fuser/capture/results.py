@@ -16,13 +16,12 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, lengths_of, written
-from fuser.tracing.late_lists import LateList
+from fuser.tracing.late_lists import is_late
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.trace_result import (
     OutAlias,
-    OutList,
     OutNode,
-    OutNumber,
+    OutPython,
     OutScalar,
     OutStatic,
     OutView,
@@ -148,10 +147,10 @@ def _leaf(tracing: Tracing, leaf: Any, nodes: list[Node], whole: dict[int, int])
 
     if type(leaf) is LateNumber:
         nodes.append(leaf.node)
-        return OutNumber(len(nodes) - 1)
-    if type(leaf) is LateList:
+        return OutPython(len(nodes) - 1, "{}.item()")
+    if is_late(leaf):
         nodes.append(leaf.numbers().node)
-        return OutList(len(nodes) - 1, leaf.kind != "scalar")
+        return OutPython(len(nodes) - 1, "[*{}]" if leaf.kind == "scalar" else "{}.tolist()")
     if is_a(leaf, HostScalar):
         return OutScalar(leaf.text, leaf.kind.__name__)
     if not is_a(leaf, TracedArray):

@@ -24,7 +24,7 @@ from fuser.numpy_functions import load_families
 from fuser.numpy_functions.ufuncs import fused_ufunc
 from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught_errors import check_refusals
-from fuser.tracing.late_lists import ListAskedError
+from fuser.tracing.late_lists import unrolled_if_asked
 from fuser.tracing.late_numbers import LateNumber, as_operands, read
 from fuser.tracing.operands import check_out, check_target
 from fuser.tracing.trace_result import Replay, Trace
@@ -383,12 +383,11 @@ def trace_call(
         Exception: what the function itself raises.
     """
     with traced_for(leaves):
-        try:
+        if met is not None:
             return _trace(function, tree, leaves, replay, arrays, named, met)
-        except ListAskedError:
-            if met is not None:
-                raise
-            return _trace(function, tree, leaves, Replay(lists=False), arrays, named, met)
+        return unrolled_if_asked(lambda lists: _trace(
+            function, tree, leaves, Replay(lists=lists), arrays, named, None
+        ))  # fmt: skip
 
 
 def _trace(

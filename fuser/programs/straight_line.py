@@ -27,9 +27,8 @@ from fuser.ir.views import Chain, Part, View, in_steps
 from fuser.program_spec import Asked, Between, ElementLoop, Kind, LoopRegion, Program
 from fuser.tracing.trace_result import (
     OutAlias,
-    OutList,
     OutNode,
-    OutNumber,
+    OutPython,
     OutScalar,
     OutStatic,
 )
@@ -542,10 +541,8 @@ class StraightLine:
         """One result of the function."""
         if isinstance(leaf, OutNode):
             return self._name(self._program.outputs[leaf.index]) + ("[()]" if leaf.generic else "")
-        if isinstance(leaf, OutNumber):
-            return f"{self._name(self._program.outputs[leaf.index])}.item()"
-        if isinstance(leaf, OutList):
-            return leaf.made.format(self._name(self._program.outputs[leaf.index]))
+        if isinstance(leaf, OutPython):
+            return leaf.text.format(self._name(self._program.outputs[leaf.index]))
         if isinstance(leaf, OutScalar):
             return self._number(leaf.text)
         if isinstance(leaf, OutStatic):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
-from fuser.tracing.late_lists import LateList
+from fuser.tracing import late_lists
 from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -89,7 +89,7 @@ class _Type:
 
 def _len(value: Any, /) -> Any:
     """`len`, which of a traced array stays symbolic, as `x.shape[0]` does."""
-    if type(value) is LateList:
+    if late_lists.is_late(value):
         return value.length()
     return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
 

@@ -31,9 +31,8 @@ from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.memory_views import Contiguous
 from fuser.tracing.trace_result import (
     OutAlias,
-    OutList,
     OutNode,
-    OutNumber,
+    OutPython,
     OutScalar,
     OutStatic,
     OutView,
@@ -157,7 +156,7 @@ def whole_graph(trace: Trace) -> Graph:
     inputs = {p.name: make_input(p.name, p.dtype, p.shape) for p in graph.parameters if p.dtype}
     outputs: list[Node] = []
     for leaf in trace.leaves:
-        if isinstance(leaf, (OutNode, OutNumber, OutList)):
+        if isinstance(leaf, (OutNode, OutPython)):
             outputs.append(graph.outputs[leaf.index])
         elif isinstance(leaf, OutScalar):
             outputs.append(make_scalar(leaf.text, np.dtype(leaf.kind)))

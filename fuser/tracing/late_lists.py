@@ -7,8 +7,8 @@ becomes an array where NumPy's functions take it; one of numbers can be returned
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,26 +23,37 @@ class ListAskedError(Unsupported):
     """A list is asked for what only Python's own could tell: its loop is unrolled."""
 
 
+Made = TypeVar("Made")
+
+
+def unrolled_if_asked(trace: Callable[[bool], Made]) -> Made:
+    """What a trace gives in which loops may append to lists; where one is asked for more, unrolled.
+
+    Args:
+        trace: it; whether there may be such loops.
+    """
+    try:
+        return trace(True)
+    except ListAskedError:
+        return trace(False)
+
+
 class LateList:
     """In the place of a list that a loop leaves.
 
     Attributes:
         room: an array that begins with the items that the loop has appended.
-        count: how many these are.
         step: -1 where it is seen backwards.
-        first: what the list had before the loop.
-        kind: of what a loop over arrays appends: "array", "scalar" of NumPy's, or a kind of late
-            numbers; "" of a loop over elements.
-        held: memory that its items are, and what that held then; of a list of numbers, none.
     """
 
-    def __init__(
-        self, room: TracedArray, count: Any, step: int = 1, first: Sequence[Any] = (),
-        kind: str = "", held: Sequence[tuple[Storage, Node]] = (),
-    ) -> None:  # fmt: skip
+    #: What is raised where more is asked; how many items there are; a new array of them.
+    error: type[Unsupported] = Unsupported
+    length: Callable[[], Any]
+    rows: Callable[[], Any]
+
+    def __init__(self, room: TracedArray, step: int = 1) -> None:
         """Keep what holds the items."""
-        self.room, self.count, self.step = room, count, step
-        self.first, self.kind, self.held = tuple(first), kind, held
+        self.room, self.step = room, step
 
     @property  # type: ignore[misc] # as mocks do
     def __class__(self) -> type:
@@ -57,104 +68,155 @@ class LateList:
         safe = dtype is None or np.can_cast(self.room.dtype, dtype, "safe")
         if not (safe or (dtype is not None and dtype.kind == "f")):
             told = f"an array of {dtype} where its items make one of {self.room.dtype}"
-            raise self._refused(told)
-        if self.kind:
-            return self._rows()
-        self.count = read(self.count)
-        found = self.room[: self.count][:: self.step]
-        if found.dtype != np.float64 and self.count == 0:
-            return found.astype(np.float64)
-        return found.copy()
-
-    def _rows(self) -> Any:
-        """The items of a loop over arrays, beside each other."""
-        if any(storage.node is not node for storage, node in self.held):
-            raise self._refused("its items after they were written into")
-        found = self.room
-        if self.first:
-            from fuser.tracing import sequences
-
-            before = sequences.put_together(self.room.tracing, list(self.first), None)
-            if before.shape[1:] != found.shape[1:] or before.dtype != found.dtype:
-                raise self._refused("items of several kinds")
-            return np.concatenate([before, found])[:: self.step]
-        return found[::-1].copy() if self.step < 0 else found.copy()
+            raise self.refused(told)
+        return self.rows()
 
     def numbers(self) -> Any:
-        """An array of its items, where these are numbers of one kind.
+        """The same, where the items are numbers of one kind and the list may be returned.
 
         Raises:
-            ListAskedError: they are not.
+            Unsupported: it may not.
         """
-        if self.kind in ("", "array") or self.first:
-            raise self._refused("the list itself")
-        return self._rows()
+        raise self.refused("the list itself")
 
-    def length(self) -> Any:
-        """How many items it has."""
-        self.count = read(self.count)
-        return self.count + len(self.first)
+    def item(self, index: Any) -> Any:
+        """One item."""
+        raise self.refused("an item of it, or a part")
 
-    def _refused(self, found: str) -> Unsupported:
-        """Why the function cannot go on; of a loop over arrays, so."""
+    def refused(self, found: str) -> Unsupported:
+        """Why the function cannot go on so."""
         told = f"{found}; make an array of the list (np.array) and use that"
-        kind = ListAskedError if self.kind else Unsupported
-        return kind("not-traceable", "a list that a loop appends to", told)
+        return self.error("not-traceable", "a list that a loop appends to", told)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         """Where its items are asked for."""
-        raise self._refused("its items")
+        raise self.refused("its items")
 
     def __bool__(self) -> bool:
         """Whether it has items."""
         return bool(self.length() != 0)
 
     def __iter__(self) -> Any:
-        """Likewise; NumPy looks for whoever joins the items of a list (`np.stack`)."""
-        if self.kind and sys._getframe(1).f_code.co_name == _LOOKS_FOR_ARRAYS:
-            return iter((self,))
-        raise self._refused("its items one by one")
+        """Likewise."""
+        raise self.refused("its items one by one")
 
     def __getitem__(self, index: Any) -> Any:
-        """The list backwards; a number of it."""
+        """The list backwards, or an item."""
         if type(index) is slice and (index.start, index.stop, index.step) == (None, None, -1):
-            return LateList(self.room, self.count, -self.step, self.first, self.kind, self.held)
-        if type(index) is not int or self.kind in ("", "array") or self.first or self.step < 0:
-            raise self._refused("an item of it, or a part")
-        item = self.room[index]
-        if self.kind == "scalar":
-            return item
-        return LateNumber(item.tracing, item.node, self.kind)
+            turned = object.__new__(type(self))
+            vars(turned).update(vars(self), step=-self.step)
+            return turned
+        return self.item(index)
 
     def append(self, item: Any) -> None:
         """It is full."""
-        raise self._refused("append after the loop")
-
-    def __getattr__(self, name: str) -> Any:
-        """What else lists do."""
-        if self.__dict__.get("kind") and not name.startswith("__"):
-            raise self._refused(f"its {name}")
-        raise AttributeError(name)
+        raise self.refused("append after the loop")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """A function of NumPy's, which makes an array of it first."""
-        if self.kind and len(args) == 1 and args[0] is self and function in _JOINING:
-            if kwargs.get("axis", 0) == 0 and kwargs.keys() <= {"axis"}:
-                return self._joined(function)
-        if self.kind and function in _OF_SEQUENCES:
-            raise self._refused(f"{function.__name__} of it")
         return function(*map(as_array, args), **{k: as_array(v) for k, v in kwargs.items()})
-
-    def _joined(self, function: Any) -> Any:
-        """What a function that joins arrays makes of its items."""
-        made = self._rows()
-        if function is np.vstack and made.ndim != 2:
-            raise self._refused("vstack of it")
-        return made
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Likewise."""
         return getattr(ufunc, method)(*map(as_array, inputs), **options)
+
+
+class CountedList(LateList):
+    """Of a loop over elements, which may append in some iterations.
+
+    Attributes:
+        count: how many items there are.
+    """
+
+    def __init__(self, room: TracedArray, count: Any) -> None:
+        """Keep the count, too."""
+        super().__init__(room)
+        self.count = count
+
+    def length(self) -> Any:
+        """As told when the loop has run."""
+        self.count = read(self.count)
+        return self.count
+
+    def rows(self) -> Any:
+        """As much of the room as is filled."""
+        found = self.room[: self.length()][:: self.step]
+        if found.dtype != np.float64 and self.count == 0:
+            return found.astype(np.float64)
+        return found.copy()
+
+
+class StackedList(LateList):
+    """Of a loop over whole arrays, which appends in every iteration: JAX's `scan` calls it `ys`.
+
+    Attributes:
+        first: what the list had before the loop.
+        kind: of the items: "array", "scalar" of NumPy's, or a kind of late numbers.
+        held: memory that its items are, and what that held then; of a list of numbers, none.
+    """
+
+    error = ListAskedError
+
+    def __init__(
+        self, room: TracedArray, first: Sequence[Any], kind: str,
+        held: Sequence[tuple[Storage, Node]],
+    ) -> None:  # fmt: skip
+        """Keep them, too."""
+        super().__init__(room)
+        self.first, self.kind, self.held = tuple(first), kind, held
+
+    def length(self) -> Any:
+        """Of the room, all of which is filled."""
+        return self.room.shape[0] + len(self.first)
+
+    def rows(self) -> Any:
+        """The items beside each other."""
+        if any(storage.node is not node for storage, node in self.held):
+            raise self.refused("its items after they were written into")
+        found = self.room
+        if self.first:
+            from fuser.tracing import sequences
+
+            before = sequences.put_together(self.room.tracing, list(self.first), None)
+            if before.shape[1:] != found.shape[1:] or before.dtype != found.dtype:
+                raise self.refused("items of several kinds")
+            return np.concatenate([before, found])[:: self.step]
+        return found[::-1].copy() if self.step < 0 else found.copy()
+
+    def numbers(self) -> Any:
+        """The rows, if it has numbers of this loop alone."""
+        return super().numbers() if self.kind == "array" or self.first else self.rows()
+
+    def item(self, index: Any) -> Any:
+        """A number of it."""
+        if type(index) is not int or self.kind == "array" or self.first or self.step < 0:
+            return super().item(index)
+        item = self.room[index]
+        return item if self.kind == "scalar" else LateNumber(item.tracing, item.node, self.kind)
+
+    def __iter__(self) -> Any:
+        """Refused, but where NumPy looks for whoever joins the items of a list (`np.stack`)."""
+        if sys._getframe(1).f_code.co_name == _LOOKS_FOR_ARRAYS:
+            return iter((self,))
+        return super().__iter__()
+
+    def __getattr__(self, name: str) -> Any:
+        """What else lists do."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self.refused(f"its {name}")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """As of any list; a function that joins arrays gives its rows."""
+        if len(args) == 1 and args[0] is self and function in _JOINING:
+            if kwargs.get("axis", 0) == 0 and kwargs.keys() <= {"axis"}:
+                made = self.rows()
+                if function is np.vstack and made.ndim != 2:
+                    raise self.refused("vstack of it")
+                return made
+        if function in _OF_SEQUENCES:
+            raise self.refused(f"{function.__name__} of it")
+        return super().__array_function__(function, types, args, kwargs)
 
 
 #: Functions that join the arrays of a list along an axis of their own, and more that are given one.
@@ -164,6 +226,11 @@ _OF_SEQUENCES = _JOINING | {np.concatenate, np.hstack, np.dstack, np.column_stac
 _LOOKS_FOR_ARRAYS = "_arrays_for_stack_dispatcher"
 
 
+def is_late(value: Any) -> bool:
+    """Whether a value is in the place of a list."""
+    return issubclass(type(value), LateList)
+
+
 def as_array(value: Any) -> Any:
     """The array of such a list; other values are themselves."""
-    return value.array() if type(value) is LateList else value
+    return value.array() if is_late(value) else value

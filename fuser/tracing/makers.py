@@ -17,7 +17,7 @@ from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.views import Broadcast
 from fuser.tracing.admitted_dtypes import is_known
-from fuser.tracing.late_lists import LateList
+from fuser.tracing.late_lists import is_late
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -146,7 +146,7 @@ def _number(kind: type[np.generic], tracing: Tracing, *args: Any) -> Any:
 
 def _seen(tracing: Tracing, value: Any, dtype: Any) -> Any:
     """A traced array of a loop's list, or what becomes an array of floats; all else as it is."""
-    if type(value) is LateList:
+    if is_late(value):
         return value.array(None if dtype is None else np.dtype(dtype))
     if type(value) is not HostScalar or value.kind not in (int, float):
         return value
@@ -212,7 +212,7 @@ def _array(
     from fuser.tracing import sequences
 
     source = _seen(tracing, object, dtype)
-    if source is not object and type(object) is LateList and dtype in (None, source.dtype):
+    if source is not object and is_late(object) and dtype in (None, source.dtype):
         return source  # it is new
     alone = isinstance(source, TracedArray)
     usual = order in (None, "K") or (alone and copy is True and order in ("C", "F"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.host_expressions import scalar_symbols
-from fuser.tracing.traced_scalars import HostScalar
+from fuser.tracing.traced_scalars import SHORTER, HostScalar
 
 #: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
 _SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8
@@ -24,8 +24,7 @@ def scalar_power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, HostScalar):
         number: Any = exponent  # whose comparisons are guards: these exponents are other kernels
         if base.dtype.kind == "c" and exponent.kind in (int, float):
-            shorter = {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}
-            return next((find(base) for each, find in shorter.items() if number == each), None)
+            return next((SHORTER[each](base) for each in (2, -1, 0.5) if number == each), None)
         if exponent.kind is int:
             if base.dtype.kind == "b":
                 return np.square(base) if _SQUARES_BOOL and number == 2 else None
@@ -39,10 +38,8 @@ def scalar_power(base: Any, exponent: Any) -> Any:
     if base.dtype.kind == "c":
         return _whole_power(base, exponent)
     if base.dtype.kind == "f":
-        shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
-        found = shortcuts.get(float(exponent))
-        if found is not None:
-            return found(base)
+        if exponent and exponent in SHORTER:
+            return SHORTER[exponent](base)
     squares = "biu" if _SQUARES_BOOL else "iu"
     if base.dtype.kind in squares and type(exponent) is int and exponent == 2:
         return np.square(base)

@@ -49,30 +49,14 @@ class OutScalar:
 
 
 @record
-class OutNumber:
-    """An output that is a Python number, which the graph computes as a value without axes."""
+class OutPython:
+    """An output that is a Python number, or a list, made of an array that the graph computes.
 
-    index: int
-
-
-@record
-class OutList:
-    """An output that is a list of what an array without axes but one holds.
-
-    `plain`: of Python's numbers; else of NumPy's.
+    `text`: how it is made of that, `{}`.
     """
 
     index: int
-    plain: bool
-
-    @property
-    def made(self) -> str:
-        """What makes it of the array, as text after it or around it."""
-        return "{}.tolist()" if self.plain else "[*{}]"
-
-    def of(self, array: Any) -> list[Any]:
-        """The list."""
-        return array.tolist() if self.plain else [*array]
+    text: str
 
 
 @record
@@ -93,7 +77,7 @@ class Trace:
     Attributes:
         graph: the canonical graph; its outputs are OutNodes first, then values written back.
         structure: how outputs nest; leaves are indices into `leaves`.
-        leaves: OutNode, OutAlias, OutScalar, OutNumber, OutList or OutStatic.
+        leaves: OutNode, OutAlias, OutScalar, OutPython or OutStatic.
         writes: (parameter, graph output, region) of what is written back into arguments, in
             order; None is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -50,8 +50,11 @@ def _bounded(text: str) -> str:
     return text
 
 
-#: Exponents of which NumPy's `**` makes other functions than `np.power`.
-_SHORTER = (-1, 0, 0.5, 1, 2)
+#: What NumPy's `**` makes of arrays for some exponents, instead of `np.power` (number.c,
+#: fast_scalar_power).
+SHORTER: Mapping[float, Callable[..., Any]] = {
+    2: np.square, -1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 0: np.ones_like,
+}  # fmt: skip
 
 
 class HostScalar:
@@ -200,7 +203,7 @@ class HostScalar:
                 differ for this number.
         """
         if ufunc is np.power and type(inputs[0]) is np.ndarray and inputs[1] is self:
-            if any(self == shorter for shorter in _SHORTER):
+            if any(self == shorter for shorter in SHORTER):
                 told = f"an array of constants to the power {self.hint}, by ** or by np.power"
                 raise Unsupported("not-traceable", "power", told)
         return self._tracing.apply_ufunc(ufunc, method, inputs, options)
