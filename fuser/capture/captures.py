@@ -343,7 +343,7 @@ def look_around(
     for thing in objects:
         kind = type(thing)
         if kind is memoryview or (module_of(kind), told(kind, "__name__")) == ("array", "array"):
-            shown = f"an argument of type {kind.__name__}: numpy.asarray of it has its memory, pass that"
+            shown = f"an argument of type {kind.__name__}: pass numpy.asarray of it, its memory"
             raise Unsupported("unsupported-array", kind.__name__, shown, "")
         collector.contents(thing)
     collector.settle()
