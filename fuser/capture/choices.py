@@ -86,6 +86,7 @@ class Choice:
         self._env, self._given, self.twice, self.copies = env, given, False, False
         self._stops: list[Any] = [None, None]
         self._read: list[frozenset[str]] = [frozenset(), frozenset()]
+        self._raises = [False, False]
         self._place = 0
         if before is None:
             return
@@ -123,14 +124,26 @@ class Choice:
                 self._states[id(storage)] = state_of(storage)
                 set_state(storage, now)
 
-    def stop(self, test: Any, read: frozenset[str]) -> None:
-        """Note that the loop ends in this branch, where a test holds; what is read then."""
+    def stop(self, test: Any, read: frozenset[str] | None) -> None:
+        """Note that the loop ends in this branch, where a test holds; what is read then.
+
+        Args:
+            test: True, or what is known when the loop runs.
+            read: None where an exception ends it.
+        """
         self._stops[self._place] = test
-        self._read[self._place] = read
+        self._read[self._place] = read or frozenset()
+        self._raises[self._place] = read is None
+
+    @property
+    def selects(self) -> bool:
+        """Whether it leaves what one branch or the other has left; not where one raises."""
+        ways = zip(self._stops, self._raises, strict=True)
+        return self.is_open and not any(stop is True and raises for stop, raises in ways)
 
     def merge(
         self, env: dict[str, Any], flags: Collection[str]
-    ) -> tuple[dict[str, Any], Any, frozenset[str]]:
+    ) -> tuple[dict[str, Any], Any, frozenset[str] | None]:
         """What names stand for after it; when the loop ends with it, and what is read then.
 
         Args:
@@ -144,9 +157,12 @@ class Choice:
         if not self.is_open:
             return {}, None, frozenset()
         self._add_captured()
+        ended = [k for k in (0, 1) if self._stops[k] is True]
         for key, storage in self._known.items():
             one, other = self._left.get(key, self._states[key]), state_of(storage)
-            if one[0] is not other[0]:
+            if not self.selects:
+                set_state(storage, other if 0 in ended and self._raises[0] else one)
+            elif one[0] is not other[0]:
                 node = self._select(one[0], other[0])
                 set_state(storage, (node, *other[1:]))
                 storage.written = True
@@ -154,11 +170,11 @@ class Choice:
         bound = {}
         for name in self._decision.names:
             values = [each.get(name, UNBOUND) for each in (self._first, env)]
-            ends = [k for k in (0, 1) if self._stops[k] is True and name not in self._read[k]]
-            if ends:  # nobody reads it there
-                bound[name] = values[1 - ends[-1]]
-            elif name in flags:
+            ends = [k for k in ended if name not in self._read[k]]
+            if name in flags:
                 bound[name] = self._flag(values[0], values[1])
+            elif ends:  # nobody reads it there
+                bound[name] = values[1 - ends[-1]]
             elif name in self._decision.needed:
                 bound[name] = self._merged(name, values[0], values[1], env)
         stops = [
@@ -167,7 +183,8 @@ class Choice:
         ]
         found = [stop for stop in stops if stop is not None]
         stop = negated(both(*map(negated, found))) if len(found) == 2 else [*found, None][0]
-        return bound, stop, self._read[0] | self._read[1]
+        raises = found and all(self._raises[k] for k in (0, 1) if stops[k] is not None)
+        return bound, stop, None if raises else self._read[0] | self._read[1]
 
     def _flag(self, one: Any, other: Any) -> Any:
         """A truth value after both branches, as a stand-in of NumPy's; tests alone read it."""

@@ -201,8 +201,9 @@ class Carried:
 
     @property
     def early(self) -> bool:
-        """Whether a condition may end the loop before its range does."""
-        return self.data or bool(self.tests) or self._source.tested
+        """Whether a condition may end the loop before its range does, and not by an exception."""
+        source = self._source
+        return source.tested or (source.breaks and (self.data or bool(self.tests)))
 
     def early_count(self) -> int:
         """Iterations that are known of a loop that a condition ends."""

@@ -15,18 +15,95 @@ that it was met:
     u = -u
 
 An `else` is what follows where no `break` was met, which is a flag as well.
+
+What a function raises it raises in NumPy (`decisions`), so a trace need not know more than that it
+raises. `if bad: raise …` in a loop, and `assert`, are a `break` where a flag says so, and behind
+the loop stands what sends the call to NumPy. Nothing reads what the iteration had left.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import count
 
+from fuser.base.errors import Unsupported
 from fuser.base.syntax_trees import tree_nodes
 
+#: How `raised` stands in the twin's syntax tree, before it is put into its code.
+RAISED = "\0raised"
 #: What stands for leaving a loop in a body that has no jumps any more, before its number.
 _STOP = "\0stop"
 LOOPS = (ast.For, ast.While)
+
+
+def raised() -> Exception:
+    """What a loop raises: that is for NumPy to do.
+
+    Raises:
+        Unsupported: always.
+    """
+    raise Unsupported("not-traceable", "raise", "a loop ends by an exception")
+
+
+def put_raises_behind(function: ast.FunctionDef) -> None:
+    """Have what loops raise behind them."""
+    if not any(isinstance(node, (ast.Raise, ast.Assert)) for node in tree_nodes(function)):
+        return
+    names = {node.id for node in tree_nodes(function) if isinstance(node, ast.Name)}
+    flags = (f"raised_{k}" for k in count() if f"raised_{k}" not in names)
+    function.body = _behind(function.body, flags)
+
+
+def _behind(body: Sequence[ast.stmt], flags: Iterator[str]) -> list[ast.stmt]:
+    """Statements with what loops in them raise behind these, inner ones first.
+
+    Not in functions of their own, nor where an exception may be caught.
+
+    Args:
+        body: the statements.
+        flags: names that the function has not.
+    """
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, (ast.If, ast.With, *LOOPS)):
+            node.body = _behind(node.body, flags)
+        if isinstance(node, (ast.If, *LOOPS)):
+            node.orelse = _behind(node.orelse, flags)
+        found.append(node)
+        if not isinstance(node, LOOPS) or node.orelse:
+            continue
+        flag = next(flags)
+        changed = [_flagged(each, flag) for each in node.body]
+        if all(one is other for one, other in zip(changed, node.body, strict=True)):
+            continue
+        node.body, node.flag = changed, flag  # type: ignore[union-attr]
+        call = ast.Call(ast.Constant(RAISED), [], [])
+        behind = ast.If(ast.Name(flag, ast.Load()), [ast.Raise(call)], [])
+        begun = ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(False))
+        found[-1:] = [_located(begun, node), node, _located(behind, node)]
+    return found
+
+
+def _flagged(node: ast.stmt, flag: str) -> ast.stmt:
+    """A statement of a loop that ends this, and sets a flag, instead of raising."""
+    if isinstance(node, ast.Assert) and __debug__:
+        test: ast.expr = ast.UnaryOp(ast.Not(), node.test)
+        node = ast.If(test, [ast.copy_location(ast.Raise(), node)], [])
+        ast.copy_location(node, node.body[0])
+    if not isinstance(node, ast.If):
+        return node
+    branches: list[list[ast.stmt]] = []
+    for branch in (node.body, node.orelse):
+        changed = [_flagged(each, flag) for each in branch]
+        if branch and isinstance(branch[-1], ast.Raise):
+            leave = ast.Break()
+            leave.raises = True  # type: ignore[attr-defined]
+            changed[-1:] = [ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(True)), leave]
+        branches.append([_located(each, branch[-1]) for each in changed])
+    if branches == [node.body, node.orelse]:
+        return node
+    return _located(ast.If(node.test, *branches), node)
 
 
 class Leaving:
@@ -35,6 +112,7 @@ class Leaving:
     Attributes:
         flags: names that are true where it was left in one of these ways.
         read: for each way, what is read there; None for what stands behind the loop.
+        raising: the ways that an exception goes: nothing reads what was left.
     """
 
     def __init__(self, number: int, orelse: Sequence[ast.stmt]) -> None:
@@ -47,6 +125,7 @@ class Leaving:
         self._number, self._orelse = number, list(orelse)
         self.flags: list[str] = []
         self.read: list[frozenset[str] | None] = []
+        self.raising: set[int] = set()
         self._returns: list[tuple[str, ast.Return]] = []
         self._broken = ""
 
@@ -59,6 +138,9 @@ class Leaving:
             self._returns.append((flag, node))
             found = tree_nodes(node)
             self.read.append(frozenset(n.id for n in found if isinstance(n, ast.Name)))
+        elif hasattr(node, "raises"):
+            self.raising.add(place)
+            self.read.append(frozenset())
         else:
             if self._orelse:
                 flag = self._broken = f"left {self._number}"

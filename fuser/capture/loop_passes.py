@@ -303,7 +303,7 @@ class Pass:
             left = env.get(name, UNBOUND)
             if not is_number(left) or type(hint_of(left)) is not number.kind:
                 raise Again(f"{name} becomes another kind of value")
-        if self.span.constant and not (self._weighed or self.ends_early or self.decided):
+        if self.span.constant and not (self._weighed or self.conditions or self.decided):
             self._weighed = True
             self._weigh()
         written = [slot.storage for slot in self.slots if slot.memory and is_written(slot)]

@@ -228,8 +228,6 @@ class Loop:
             assert self._before is not None
             found = self._inside or self._peeling
             given = found.given if found is not None else {}
-            if self._inside is not None:
-                self._inside.decided = True
             self._choices.append(Choice(self._tracing, decision, test, env, self._before, given))
         else:
             self._choices.append(Choice(self._tracing, decision, bool(test), {}, None, {}))
@@ -261,6 +259,7 @@ class Loop:
         self._bind(bound, env)
         if self._inside is not None:
             self._inside.twice |= choice.twice
+            self._inside.decided |= choice.selects
         self._copies = self._copies or choice.copies
         if stop is None:
             return

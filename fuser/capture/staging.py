@@ -61,7 +61,14 @@ from fuser.capture import comprehensions
 from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
 from fuser.capture.liveness import live_after, live_before
 from fuser.capture.loop_jumps import LOOPS as _LOOPS
-from fuser.capture.loop_jumps import Leaving, way_of, without_jumps
+from fuser.capture.loop_jumps import (
+    RAISED,
+    Leaving,
+    put_raises_behind,
+    raised,
+    way_of,
+    without_jumps,
+)
 
 if TYPE_CHECKING:
     from fuser.capture.element_staging import ElementSource
@@ -125,9 +132,9 @@ class LoopSource:
         read: names that the body reads.
         where: `file:line`.
         tested: it goes on while a test is true, and over no range.
-        breaks: it has a `break` or a `return`.
+        breaks: it has a `break` or a `return`; an exception ends all iterations or the call.
         flags: names that nothing but a test reads; they are True or False.
-        ways: for each way out of its body, what is read where it leads.
+        ways: for each way out of its body, what is read where it leads; None for an exception.
         decisions: each `if` in it.
         lists: names of lists that nothing else sees, and that each iteration appends one item to.
     """
@@ -143,7 +150,7 @@ class LoopSource:
     tested: bool
     breaks: bool
     flags: tuple[str, ...]
-    ways: tuple[frozenset[str], ...]
+    ways: tuple[frozenset[str] | None, ...]
     decisions: tuple[Decision, ...]
     lists: tuple[str, ...] = ()
 
@@ -179,6 +186,7 @@ def _staged(code: CodeType, _: str) -> Staged | None:
         if expanded is None or expanded.co_freevars != code.co_freevars:
             return None
         own = expanded
+    put_raises_behind(function)
     stage = _Stage(function, own)
     function.body = stage.block(function.body, True)
     if not stage.loops:
@@ -187,7 +195,7 @@ def _staged(code: CodeType, _: str) -> Staged | None:
     if twin is None:
         return None
     loops: dict[str, Any] = {f"{_TOKEN}{n}": source for n, source in enumerate(stage.loops)}
-    loops[comprehensions.CHECKED] = comprehensions.checked
+    loops |= {comprehensions.CHECKED: comprehensions.checked, RAISED: raised}
     known = tuple(loops.get(c, c) if type(c) is str else c for c in twin.co_consts)
     twin = twin.replace(co_consts=(*known, Original(code)))
     return Staged(twin, tuple(stage.loops))
@@ -429,7 +437,8 @@ class _Stage:
         lists = self._lists.get(id(node), ())
         inner = (part for part in tree_nodes(*body) if isinstance(part, _LOOPS))
         decides = lists and any(isinstance(n, ast.If) for part in inner for n in tree_nodes(part))
-        if tested or leaving.read or decides or not self._shared.isdisjoint(lists):
+        breaks = len(leaving.raising) < len(leaving.read)
+        if tested or breaks or decides or not self._shared.isdisjoint(lists):
             lists = ()
         # What no iteration need set, the loop may leave as it was.
         exposed = live_before(_with_test(node), kept)
@@ -443,20 +452,27 @@ class _Stage:
             read=tuple(n for n in dict.fromkeys(_loaded(_with_test(node))) if n not in lists),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
-            breaks=bool(leaving.read),
-            flags=tuple(leaving.flags),
-            ways=tuple(kept if read is None else read | {*leaving.flags}
-                       for read in leaving.read),
+            breaks=breaks,
+            flags=(*leaving.flags, *([node.flag] if hasattr(node, "flag") else ())),
+            ways=tuple(None if way in leaving.raising else kept if read is None
+                       else read | {*leaving.flags} for way, read in enumerate(leaving.read)),
             decisions=tuple(self._decisions(node, number, kept)),
             lists=lists,
         ))  # fmt: skip
+        self._ask_to_append(body, lists, number)
+        return number
+
+    def _ask_to_append(self, body: list[ast.stmt], lists: Sequence[str], number: int) -> None:
+        """Have statements ask the loop to append to lists, also where an exception has not come."""
         for place, each in enumerate(body):
             if (name := _appends_to(each)) in lists:
                 made = self._parsed([f"L.append({name!r}, LIST, ITEM)"], each, [], number)
                 given = made[0].value.args  # type: ignore[attr-defined]
                 given[1:] = [each.value.func.value, *each.value.args]  # type: ignore[attr-defined]
                 body[place] = made[0]
-        return number
+            elif isinstance(each, ast.If):
+                self._ask_to_append(each.body, lists, number)
+                self._ask_to_append(each.orelse, lists, number)
 
     def _decisions(
         self, loop: _Loop, number: int, kept: frozenset[str]
