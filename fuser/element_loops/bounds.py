@@ -1,12 +1,10 @@
-"""Indices that are looked at once before loops, and not in each of their iterations.
+"""Indices that are looked at once before all loops, and not in each of their iterations.
 
 What the statements before an index say of it is gone through in their order (`_Whole`): bounds of
 loops, conditions, what iterations keep to. Where it lies within its axis if lengths and given
 numbers are so and so, that is asked before all loops; where it holds, the whole runs without
-looking at such indices, and, if nothing else can end it, cannot end early (`versioned`). A loop
-over integers without loops in it whose indices are not known by then is looked at alone
-(`hoisted`): its first and last iteration tell. Where an index may be outside, loops run as they
-stand, and end there.
+looking at such indices, and, if nothing else can end it, cannot end early (`versioned`). Where an
+index may be outside, loops run as they stand, and end there.
 """
 
 from __future__ import annotations
@@ -46,24 +44,10 @@ from fuser.element_loops.kinds import GIVEN, limits
 from fuser.element_loops.operators import FALSE, TRUE, both
 
 _ZERO = Constant("int64", 0)
-#: Operations of loop-invariant indices that have no effect.
-_PURE = frozenset(
-    "add subtract multiply exact_add exact_subtract exact_multiply minimum maximum".split()
-)
-#: Indices that are looked at before one loop, at most.
-_MOST = 24
 
 
-@record
-class _Linear:
-    """`factor * index of the loop + rest`, where the rest stays the same."""
-
-    factor: int
-    rest: Expression
-
-
-def hoisted(body: tuple[Statement, ...], within: bool = False) -> tuple[Statement, ...]:
-    """Statements whose innermost loops look at indices before they begin.
+def _shortened(body: tuple[Statement, ...], within: bool = False) -> tuple[Statement, ...]:
+    """Statements whose innermost loops are found to be short before they begin.
 
     Args:
         body: the statements.
@@ -75,159 +59,18 @@ def hoisted(body: tuple[Statement, ...], within: bool = False) -> tuple[Statemen
 def _statement(one: Statement, within: bool) -> Statement:
     """One statement."""
     if isinstance(one, If):
-        return changed(one, then=hoisted(one.then, within), other=hoisted(one.other, within))
+        return changed(one, then=_shortened(one.then, within), other=_shortened(one.other, within))
     if isinstance(one, (Block, Repeat)):
-        return changed(one, body=hoisted(one.body, within or isinstance(one, Repeat)))
+        return changed(one, body=_shortened(one.body, within or isinstance(one, Repeat)))
     if not isinstance(one, For):
         return one
     if has_loops(one.body):
-        return changed(one, body=hoisted(one.body, True))
-    return _Loop(one, one.step, within).hoisted() if isinstance(one.step, int) else one
-
-
-class _Loop:
-    """A loop without loops in it."""
-
-    def __init__(self, loop: For, step: int, within: bool) -> None:
-        self.loop, self.step, self.within = loop, step, within
-        sets = [each for each in everything(loop.body) if isinstance(each, Set)]
-        self.assigned = {each.slot for each in sets}
-        self.index = {loop.slot: _Linear(1, _ZERO)} | {
-            each.slot: _Linear(1, _ZERO) for each in self._first(loop.body)
-            if isinstance(each, Set) and each.value == Get(loop.slot, "int64")
-            and sum(other.slot == each.slot for other in sets) == 1
-        }  # fmt: skip
-        self.conditions: dict[Expression, None] = {}
-        for each in sets:  # temporaries are read after they are set, and set once
-            linear = self._linear(each.value) if is_temporary(each.slot) else None
-            if linear is not None and sum(other.slot == each.slot for other in sets) == 1:
-                self.index[each.slot] = linear
-
-    def _first(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """The statements that an iteration begins with."""
-        while body and isinstance(body[0], Block):
-            body = body[0].body
-        return body
-
-    def hoisted(self) -> Statement:
-        """The loop twice: without looking at indices where all are known to lie within."""
-        loop = self.loop
-        body = tuple(map(self._statement, loop.body))
-        if self.within and not loop.short:
-            ends = (loop.stop, loop.start) if self.step > 0 else (loop.start, loop.stop)
-            far = Operation("subtract", "int64", ends)
-            most = Constant("int64", SHORT)
-            self.conditions[Operation("less_equal", "bool", (far, most))] = None
-        if not self.conditions:
-            return loop
-        test: Expression = TRUE
-        for condition in self.conditions:
-            test = both(test, condition)
-        return If(test, (changed(loop, body=body, short=self.within),), (loop,))
-
-    def _statement(self, one: Statement) -> Statement:
-        """A statement that looks at no index that has been looked at."""
-        if isinstance(one, Set):
-            return Set(one.slot, self._expression(one.value))
-        if isinstance(one, Store):
-            value = self._expression(one.value)
-            found = self._indices(one.array, one.indices) if one.checked else None
-            if found is None:
-                return Store(one.array, self._each(one.indices), value, one.checked)
-            return Store(one.array, found, value, False)
-        if isinstance(one, Check):
-            return Check(self._expression(one.test))
-        if isinstance(one, If):
-            ways = (tuple(map(self._statement, way)) for way in (one.then, one.other))
-            return If(self._expression(one.test), *ways)
-        if isinstance(one, Block):
-            return changed(one, body=tuple(map(self._statement, one.body)))
+        return changed(one, body=_shortened(one.body, True))
+    if one.short or not within or not isinstance(one.step, int):
         return one
-
-    def _each(self, indices: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Indices that are looked at still, of which others may be part."""
-        return tuple(map(self._expression, indices))
-
-    def _expression(self, one: Expression) -> Expression:
-        """As `_statement`."""
-        if isinstance(one, Operation):
-            args = self._each(one.args)
-            return one if args == one.args else changed(one, args=args)
-        if not isinstance(one, Load):
-            return one
-        found = self._indices(one.array, one.indices) if one.checked else None
-        if found is None:
-            return changed(one, indices=self._each(one.indices))
-        return changed(one, indices=found, checked=False)
-
-    def _indices(
-        self, array: int, indices: tuple[Expression, ...]
-    ) -> tuple[Expression, ...] | None:
-        """Indices that need not be looked at, once conditions hold; None where some has to."""
-        found: list[Expression] = []
-        wanted: list[Expression] = []
-        for axis, index in enumerate(indices):
-            plain = _counted_from_the_start(index)
-            linear = self._linear(plain)
-            if linear is None:
-                return None
-            wanted += self._within(linear, Length(array, axis))
-            found.append(plain)
-        if len(self.conditions) + len(wanted) > _MOST:
-            return None
-        self.conditions.update(dict.fromkeys(wanted))
-        return tuple(found)
-
-    def _within(self, linear: _Linear, length: Expression) -> list[Expression]:
-        """What has to hold for all values of an index to lie within an axis."""
-        ends = [linear.rest]
-        if linear.factor:
-            loop = self.loop
-            one = Constant("int64", 1 if self.step > 0 else -1)
-            if abs(self.step) == 1 or linear.factor > 0:
-                last: Expression = Operation("subtract", "int64", (loop.stop, one))
-            else:
-                last = loop.stop
-            ends = [
-                Operation("add", "int64", (linear.rest, end))
-                if linear.factor > 0 else Operation("subtract", "int64", (linear.rest, end))
-                for end in (loop.start, last)
-            ]  # fmt: skip
-        found: list[Expression] = []
-        for end in ends:
-            found.append(Operation("greater_equal", "bool", (end, _ZERO)))
-            found.append(Operation("less", "bool", (end, length)))
-        return found
-
-    def _linear(self, index: Expression) -> _Linear | None:
-        """An index as a multiple of the loop's, or the same in all iterations; else None."""
-        if isinstance(index, Get) and index.slot in self.index:
-            return self.index[index.slot]
-        if self._is_same(index):
-            return _Linear(0, _wrapping(index))
-        name = index.name.removeprefix("exact_") if isinstance(index, Operation) else ""
-        if isinstance(index, Operation) and name in ("add", "subtract"):
-            parts = [self._linear(arg) for arg in index.args]
-            left, right = parts
-            if left is None or right is None:
-                return None
-            sign = 1 if name == "add" else -1
-            factor = left.factor + sign * right.factor
-            if abs(factor) > 1:
-                return None
-            rest = Operation(name, "int64", (left.rest, right.rest))
-            return _Linear(factor, rest)
-        return None
-
-    def _is_same(self, one: Expression) -> bool:
-        """Whether an expression is the same in all iterations, and may be asked for before."""
-        if isinstance(one, (Constant, Length)):
-            return True
-        if isinstance(one, Get):
-            return one.slot not in self.assigned and one.slot != self.loop.slot
-        if isinstance(one, Operation):
-            return one.name in _PURE and all(map(self._is_same, one.args))
-        return False
+    ends = (one.stop, one.start) if one.step > 0 else (one.start, one.stop)
+    most = Operation("subtract", "int64", ends), Constant("int64", SHORT)
+    return If(Operation("less_equal", "bool", most), (changed(one, short=True),), (one,))
 
 
 def _counted_from_the_start(index: Expression) -> Expression:
@@ -238,13 +81,6 @@ def _counted_from_the_start(index: Expression) -> Expression:
         if test == below and isinstance(end, Operation) and end.name == "exact_add":
             return plain
     return index
-
-
-def _wrapping(one: Expression) -> Expression:
-    """An expression whose sums may overflow: it is asked for where its loop may not run."""
-    if not isinstance(one, Operation):
-        return one
-    return changed(one, name=one.name.removeprefix("exact_"), args=tuple(map(_wrapping, one.args)))
 
 
 def is_temporary(slot: str) -> bool:
@@ -291,12 +127,12 @@ def versioned(
         if len(conditions) == count:
             break
     if len(conditions) > _MOST_OF_ALL:
-        return hoisted(body), FALSE
+        return _shortened(body), FALSE
     test: Expression = TRUE
     for condition in conditions.values():
         test = both(test, condition)
     sure = not may_end_in(fast)
-    fast = fast if sure else hoisted(fast)
+    fast = fast if sure else _shortened(fast)
     return (fast if test == TRUE else (If(test, fast, body),)), test if sure else FALSE
 
 
