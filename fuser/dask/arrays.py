@@ -305,7 +305,8 @@ def _result(
     """One result of the function."""
     sizes = {key: value for key, value in numbers.items() if isinstance(value, int)}
     if isinstance(leaf, OutNode):
-        return results[leaf.index]
+        result = results[leaf.index]
+        return result if leaf.generic or result.ndim else result.map_blocks(np.asarray)
     if isinstance(leaf, OutView):
         return apply_views(results[leaf.index], leaf.views, sizes, da)
     if isinstance(leaf, OutAlias):
@@ -362,8 +363,8 @@ def optimized(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     graph = with_kernels(whole, (key for key in keys if key[0] in whole.layers or key[0] in names))
     if graph is whole:
         return list(results)
-    return [
-        da.Array(graph, each.name, each.chunks, meta=each._meta)
+    return [  # none holds what is computed of it: Dask would fuse it away
+        da.Array(graph.cull_layers([each.name]), each.name, each.chunks, meta=each._meta)
         if isinstance(each, da.Array) and each.name not in names
         else each
         for each in results

@@ -87,7 +87,7 @@ class Combine:
         if not self.last:
             return (*joined, sum(counts))
         found = tuple(
-            np.squeeze(joined[each.slot], self.axes).astype(each.dtype, copy=False)
+            np.squeeze(joined[each.slot], self.axes).astype(each.dtype, copy=False)[()]
             for each in self.partials
         )
         return found[0] if self.single else found

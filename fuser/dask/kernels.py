@@ -168,7 +168,7 @@ def _graph_kernels(text: str) -> ByThread:
     graph = graph_text.parse(text)
     count = len(graph.outputs)
     structure = trees.Leaf(0) if count == 1 else tuple(map(trees.Leaf, range(count)))
-    leaves = tuple(OutNode(place, False) for place in range(count))
+    leaves = tuple(OutNode(place, not node.shape) for place, node in enumerate(graph.outputs))
     places = tuple(range(len(graph.parameters)))
     trace = Trace(graph, structure, leaves, (), (), places)
     return ByThread(lambda: Kernel("chunk", partial(_interpreted, graph), lambda *_: trace))

@@ -307,6 +307,30 @@ def test_calls_that_ended_operation_by_operation_are_not_looked_at_again(
             strict(da.from_array(X, chunks=7), 3.0)
 
 
+@pytest.mark.parametrize("chunks", [7, (20, 30)])
+def test_results_without_axes_are_scalars_where_numpys_are(chunks: Any) -> None:
+    """By whatever they are computed: kernels, the tree that joins chunks, Dask's operations."""
+    def function(x: Any) -> Any:
+        mean = x.mean()
+        return mean, x.max() - mean, x.argmin(), x[0, 0] + 1, (x[0] * x[0]).sum(), np.array(mean)
+
+    x = da.from_array(X, chunks=chunks)
+    found = dask.compute(*fuser.fuse(function, fallback="error")(x), scheduler="sync")
+    for one, wanted in zip(found, function(X), strict=True):
+        assert (type(one), one.dtype) == (type(wanted), wanted.dtype)
+        np.testing.assert_allclose(one, wanted)
+
+
+def test_results_that_others_are_computed_of() -> None:
+    """Operation by operation: each is computed, alone too."""
+    fused = fuser.fuse(lambda x: ((y := x * 2 + 1), da.cumsum(y, axis=0), y - 1), fallback="allow")
+    wanted = X * 2 + 1, np.cumsum(X * 2 + 1, axis=0), X * 2
+    results = fused(da.from_array(X, chunks=7))
+    for found in (dask.compute(*results), [each.compute() for each in results]):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other)
+
+
 def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
     """Dask runs the function, with kernels for what is elementwise, and the reason says why."""
     held, weights = {"them": da.from_array(X, chunks=(7, 11))}, da.from_array(X, chunks=(7, 11))
