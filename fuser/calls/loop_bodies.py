@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fuser.backend import MISSED, backend_of, chosen, chosen_name, get_backend
-from fuser.base import budget, counters, timeline, trees
+from fuser.base import budget, trees
 from fuser.base.call_keys import exact_key, signature
 from fuser.base.errors import BackendError, Reason, Unsupported
 from fuser.base.generated import define
 from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
-from fuser.base.records import changed, record
+from fuser.base.records import changed
 from fuser.calls import native_call
 from fuser.calls.fused_function import LONG_WAY, FusedFunction
-from fuser.calls.program_steps import is_self_contained
 from fuser.calls.specialisation import is_brief, of_kernels
 from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun
-from fuser.ir import dims, layouts, opaque_calls
+from fuser.ir import dims, layouts
 from fuser.ir.attributes import Region as Box
 from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended
-from fuser.ir.opaque_calls import Operand
-from fuser.ir.views import FULL, Chain, Index, Part, View, in_steps
+from fuser.ir.views import FULL, Chain, Index, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import (
-    GraphBreak,
     Interchange,
     LoopRegion,
     Phase,
-    Program,
-    Stage,
 )
 from fuser.programs.interchange import once
-from fuser.programs.partition import break_counts
 from fuser.programs.phases import value_name
 
 #: Iterations after which a loop has met all the arrays that it makes.
@@ -126,70 +119,6 @@ def parameters_of(phase: Phase) -> list[str]:
     return [parameter.name for parameter in phase.body.graph.parameters]
 
 
-@record(slots=False, eq=False)
-class _Piece:
-    """Kernels of an iteration, or a function of NumPy's that its loop calls itself.
-
-    Attributes:
-        phase: the kernels.
-        called: the function's call.
-        names: what the loop calls values, where that is something else.
-        last: of which phase it is the last piece.
-    """
-
-    phase: Phase | None
-    called: GraphBreak | None
-    names: Mapping[str, str]
-    last: Phase | None
-
-
-def _pieces(phases: Sequence[Phase], cut: bool) -> list[_Piece]:
-    """Phases, of which those that call functions of NumPy's are cut at their calls, if wanted."""
-    found = []
-    for number, phase in enumerate(phases):
-        body = phase.body
-        whole = phase.writes or phase.twins or not cut
-        if isinstance(body, KernelSpec) or whole or not _is_cut(body):
-            found.append(_Piece(phase, None, {}, phase))
-            continue
-        names = {name: f"q{number}_{name}" for step in body.steps for name in step.stored}
-        for step in body.steps:
-            last = phase if step is body.steps[-1] else None
-            if isinstance(step, Stage):
-                found.append(_Piece(Phase(step.spec, step.stored, ()), None, names, last))
-            elif isinstance(step, GraphBreak):
-                found.append(_Piece(None, step, names, last))
-    return found
-
-
-def _is_cut(program: Program) -> bool:
-    """Whether a loop may call the functions between a program's kernels itself.
-
-    They give one new array each, whose lengths are known before, and take arrays alone.
-    """
-    if program.checked or program.constants:
-        return False
-    known = {s for p in program.graph.parameters for dim in p.shape for s in dims.symbols(dim)}
-    known |= program.graph.scalar_lengths.keys()
-    for step in program.steps:
-        if isinstance(step, Stage):
-            if not is_self_contained(step):
-                return False
-            continue
-        if not isinstance(step, GraphBreak) or len(step.nodes) != 1:
-            return False
-        (node,) = step.nodes
-        call, shape = node.payload, node.shape
-        plain = call.name in _NEW and not (call.kwargs or call.silenced or call.output)
-        plain = plain and all(type(a) is Operand and not a.scalar for a in call.args)
-        lengths = {s for _, chain in step.operands for view in chain for dim in view.lengths
-                   for s in dims.symbols(dim)}  # fmt: skip
-        lengths |= {s for dim in shape for s in dims.symbols(dim)}
-        if not (plain and shape and lengths <= known):
-            return False
-    return True
-
-
 def _may_wait(step: LoopRegion) -> bool:
     """Whether kernels of an iteration may wait until those of later ones are called.
 
@@ -225,9 +154,7 @@ class Runner:
     def __init__(self, step: LoopRegion) -> None:
         """Prepare it for the backend that is chosen."""
         self._step = step
-        self._pieces = _pieces(step.phases, cut=not (step.interchange or timeline.listening()))
-        self._phases = [PhaseFunction(piece.phase, chosen_name()) for piece in self._pieces
-                        if piece.phase is not None]  # fmt: skip
+        self._phases = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
         self.copied = tuple(
             each and place not in step.owned for place, each in enumerate(step.region.copied)
         )
@@ -266,7 +193,7 @@ class Runner:
         region = changed(self._step.region, copied=tuple(copied))
         interchange = self._step.interchange
         region = once(region) if interchange else region
-        return _written(region, self._pieces, interchange, self._waits)
+        return _written(region, self._step.phases, interchange, self._waits)
 
     @property
     def never_ends_early(self) -> bool:
@@ -335,7 +262,7 @@ def settle(pairs: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _written(
-    region: Region, pieces: Sequence[_Piece], interchange: Interchange | None, waits: bool
+    region: Region, phases: Sequence[Phase], interchange: Interchange | None, waits: bool
 ) -> Callable[..., list[Any]]:
     """The loop as a Python function of what it begins with, and of kernels in it.
 
@@ -343,7 +270,6 @@ def _written(
     Where one kernel runs all iterations, so does the first pass of the loop, if what an iteration
     leaves lies in memory as what it finds; else that runs one, as NumPy orders axes anew in each.
     """
-    phases = [piece.last for piece in pieces if piece.last is not None]
     arrays = [p.name for p in region.graph.parameters if p.dtype is not None]
     numbers = [p.name for p in region.graph.parameters if p.dtype is None]
     later = [f"later{k}" for k in range(len(region.results) - region.carried)]
@@ -387,10 +313,6 @@ def _written(
     views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
     spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
     told = region.graph.scalar_lengths
-    cut = [piece for piece in pieces if piece.names]
-    asked = {pair: None for piece in cut if piece.last for pair in _asked(piece.last, told)}
-    spoken |= {s for pair in asked for dim in pair for s in dims.symbols(dim)}
-    spoken |= {s for piece in cut if piece.called for s in _lengths_of(piece.called)}
     if interchange is not None:
         ends = {s for pair in interchange.ends for dim in pair for s in dims.symbols(dim)}
         spoken |= ends - {index}
@@ -409,34 +331,17 @@ def _written(
         lines.append(f"    if {name} < 0: raise Failed('an index changes its sign')")
     for text, truth in region.guards:
         lines.append(f"    if {writer.spelled(text)} is not {truth}: raise Failed({text!r})")
-    for left, right in asked:
-        test = f"if {left} < 0" if str(right) == f"max({left}, 0)" else f"if {left} != {right}"
-        lines.append(f"    {test}: raise Failed('an index is outside')")
     if interchange is not None:
         lines += [f"    {line}" for line in _ends(interchange)]
-    for piece in pieces:
-        phase, named = piece.phase, piece.names
-        if piece.called is not None:
-            lines += [f"    {line}" for line in writer.called(piece.called, named)]
-        if phase is not None:
-            given = ", ".join(named.get(name, name) for name in phase.stored if name)
-            lines += [f"    {line}" for part in phase.parts for line in _part(*part)]
-            args = ", ".join(named.get(name, name) for name in parameters_of(phase))
-            kernels.append(f"phase{len(kernels)}")
-            call = f"{kernels[-1]}({args})"
-            lines.append(f"    {given} = {call}" if given else f"    {call}")
-        if interchange is not None and interchange.asked and piece is pieces[0]:
+    for number, phase in enumerate(phases):
+        given = ", ".join(name for name in phase.stored if name)
+        lines += [f"    {line}" for part in phase.parts for line in _part(*part)]
+        kernels.append(f"phase{number}")
+        call = f"{kernels[-1]}({', '.join(parameters_of(phase))})"
+        lines.append(f"    {given} = {call}" if given else f"    {call}")
+        if interchange is not None and interchange.asked and not number:
             found, truth = interchange.asked
             lines.append(f"    if not done and bool({found}) is not {truth}: raise Failed('ended')")
-        if piece.last is None:
-            continue
-        if piece.last is not phase:
-            phase = piece.last
-            assert isinstance(phase.body, Program)
-            lines += [f"    {name} = {named.get(value, value)}" for name, value
-                      in zip(phase.stored, phase.body.outputs, strict=True) if name]  # fmt: skip
-            lines.append(f"    del {', '.join(named.values())}")
-        assert phase is not None
         ranks = {name: len(node.shape)
                  for name, node in zip(phase.stored, phase.body.graph.outputs, strict=True)}
         lines += [f"    {line}" for write in phase.moved
@@ -471,10 +376,6 @@ def _written(
         lines.append("    if not goes_on: break")
     if leaving.result >= 0:
         lines.append(f"    if not {state[leaving.result]}: break")
-    if cut:
-        ran = "trips" if leaving.is_early else "len(whole)"
-        lines.append(f"count({ran})")
-        writer.objects["count"] = _counting([p.last for p in cut if p.last is not None])
     if waits:  # until then the loop keeps what kernels write
         lines += ["    iterated()", "flush()"]
     handed = {name: f"copy({name})" for name in again if name in later}
@@ -493,39 +394,6 @@ def _ends(interchange: Interchange) -> Iterator[str]:
     for pair in interchange.ends:
         left, right = (_NAMES.sub(lambda n: last.get(n[0], n[0]), str(dim)) for dim in pair)
         yield f"if {left} > {right}: raise Failed('an index is outside')"
-
-
-def _counting(phases: Sequence[Phase]) -> Callable[[int], None]:
-    """What counts the functions of NumPy's that so many iterations have called."""
-    each: Counter[str] = Counter()
-    for phase in phases:
-        assert isinstance(phase.body, Program)
-        each.update(break_counts(phase.body))
-
-    def count(iterations: int) -> None:
-        counters.add_soon({name: times * iterations for name, times in each.items()})
-
-    return count
-
-
-def _asked(phase: Phase, told: Mapping[str, dims.Dim]) -> Iterator[tuple[dims.Dim, dims.Dim]]:
-    """Yield pairs of lengths that have to be equal for a phase, but for those of its integers."""
-    seen = set()
-    for left, right in phase.body.graph.guards:
-        if str(left) in told and told[str(left)] == right:
-            continue
-        if str(left) == f"max({right}, 0)":
-            left, right = right, left
-        if (str(left), str(right)) not in seen:
-            seen.add((str(left), str(right)))
-            yield left, right
-
-
-def _lengths_of(step: GraphBreak) -> Iterator[str]:
-    """Yield the lengths that a call speaks of."""
-    found = [dim for _, chain in step.operands for view in chain for dim in view.lengths]
-    for dim in (*found, *step.nodes[0].shape):
-        yield from dims.symbols(dim)
 
 
 def _like(array: Any) -> Any:
@@ -644,31 +512,6 @@ class _Expressions:
         index = [str(start) if axis in places else f"{start}:{stop}:{step}"
                  for axis, (start, stop, step) in enumerate(box.box)]  # fmt: skip
         yield f"{name}[{', '.join(index) or '...'}] = {value}"
-
-    def called(self, step: GraphBreak, names: Mapping[str, str]) -> Iterator[str]:
-        """The lines of a call of a function of NumPy's."""
-        operands = []
-        for place, (name, chain) in enumerate(step.operands):
-            seen = names.get(name, name)
-            for view, alone in in_steps(chain):
-                if isinstance(view, Part):
-                    yield f"if {view.stop} > {seen}.shape[{view.axis}]: raise Failed('outside')"
-                if alone and isinstance(view, Part):
-                    text = view.python_of_place(seen, str)
-                else:
-                    text = view.python(seen, self._object, str)
-                yield f"seen{place} = {text}"
-                seen = f"seen{place}"
-            operands.append(seen)
-        (node,), (name,) = step.nodes, step.stored
-        args = [operands[part.index] for part in node.payload.args]
-        found, dtype = names.get(name, name), self._object(node.dtype)
-        shape = "".join(f"{dim}, " for dim in node.shape)
-        function = self._object(opaque_calls.resolve(node.payload.name))
-        yield f"{found} = {function}({', '.join(args)})"
-        yield (f"if type({found}) is not {self._object(np.ndarray)} or {found}.shape != ({shape}) "
-               f"or ({found}.dtype is not {dtype} and {found}.dtype != {dtype}): "
-               "raise Failed('another kind of array')")  # fmt: skip
 
     def _object(self, value: Any) -> str:
         """The name of something that is the same in every iteration."""
