@@ -38,6 +38,8 @@ ALIKE = frozenset(("cupy", "cupyx"))
 NO_FOREIGN_ARRAYS = frozenset((*ARRAYS, "builtins", "fuser"))
 #: Classes of arrays that are computed later, by the modules that they are of.
 LAZY = {"dask.array.core": "Array", "dask.array._array_expr._collection": "Array"}
+#: Packages whose functions give what is computed later.
+LATER = frozenset(module.partition(".")[0] for module in LAZY)
 #: Packages whose objects are nobody's `self`: a method was called without its instance.
 NO_INSTANCES = frozenset((*ARRAYS, "builtins"))
 #: Modules of NumPy whose functions of arrays, and no others, NumPy runs between kernels. Which

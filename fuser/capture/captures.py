@@ -34,7 +34,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
-from fuser.base.packages import ALIKE, LAZY, STABLE, WAITING, loaded, root
+from fuser.base.packages import ALIKE, LATER, LAZY, STABLE, WAITING, loaded, root
 from fuser.base.protocols import (
     attribute,
     is_a,
@@ -339,16 +339,28 @@ def look_around(
     asked = getattr(function, "__func__", function)
     held = (asked.__closure__ or ()) if "__objects__" in getattr(asked, "__dict__", ()) else ()
     collector.asked_for = [asked, *(cell.cell_contents for cell in held)]
-    collector.contents(function)
-    for thing in objects:
-        kind = type(thing)
-        if kind is memoryview or (module_of(kind), told(kind, "__name__")) == ("array", "array"):
-            shown = f"an argument of type {kind.__name__}: pass numpy.asarray of it, its memory"
-            raise Unsupported("unsupported-array", kind.__name__, shown, "")
-        collector.contents(thing)
-    collector.settle()
+    try:
+        collector.contents(function)
+        for thing in objects:
+            _refuse_buffer(thing)
+            collector.contents(thing)
+        collector.settle()
+    except Unsupported:
+        for met in collector.functions:
+            if root(met.__globals__) in LATER:
+                shown = "a function of Dask's, which computes nothing yet"
+                raise Unsupported("lazy-array", met.__name__, shown, "") from None
+        raise
     drawn = shared_generators() if "random" in collector.names else ()
     return collector.guards, [*collector.objects, *collector.functions, *drawn]
+
+
+def _refuse_buffer(thing: Any) -> None:
+    """Refuse an argument that is memory, and an array to NumPy's functions alone."""
+    kind = type(thing)
+    if kind is memoryview or (module_of(kind), told(kind, "__name__")) == ("array", "array"):
+        shown = f"an argument of type {kind.__name__}: pass numpy.asarray of it, its memory"
+        raise Unsupported("unsupported-array", kind.__name__, shown, "")
 
 
 def look_past(

@@ -329,6 +329,8 @@ def test_results_that_others_are_computed_of() -> None:
     for found in (dask.compute(*results), [each.compute() for each in results]):
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other)
+    (reason,) = fused.fallbacks
+    assert (reason.code, reason.operation) == ("lazy-array", "cumsum")
 
 
 def test_dask_arrays_that_are_reached_are_no_arguments() -> None:
