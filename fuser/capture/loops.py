@@ -336,7 +336,7 @@ class Loop:
             self._bind(self._inside.found(), env)
             self._inside = None
         self._iterator = self._plainly()
-        self._conditions = [bool(value) for value in self._first]
+        self._conditions = [all(map(bool, self._first))]  # one that is false is the last asked
         self._choices, self._stops = [], []
         self._peeling = None  # from here on the body's exceptions are the function's
 
@@ -483,14 +483,17 @@ class Loop:
     # -- names ---------------------------------------------------------------------------------
 
     def _check_names(self, env: Mapping[str, Any]) -> None:
-        """Refuse names that the body reads and that may lead to more than arrays and numbers."""
+        """Refuse names that the body reads and that may lead to more than arrays and numbers.
+
+        What the body itself sets before it reads it is its own.
+        """
         frame = sys._getframe(3)
         for name in self._source.lists:
             if not self._tracing.replay.lists or type(env.get(name)) is not list:
                 raise NotALoop(f"{name} is a list that is asked for more than arrays are")
             self._lists[name] = env[name]
         for name in self._source.read:
-            if name in self._source.assigned:
+            if name in self._source.assigned and name not in self._source.carried:
                 continue
             value = env.get(name, UNBOUND)
             if value is UNBOUND and name in frame.f_globals:
