@@ -257,8 +257,8 @@ def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
 def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float:
     """Nanoseconds of NumPy's operations, on arrays of so many elements; those of loops, too.
 
-    Infinite where how often a loop runs is not known before: of one in a loop the code has to say
-    it, as names in there are the loop's own.
+    Infinite where how often a loop runs is not known: of one in a loop the code has to say it, as
+    names in there are the loop's own. Of one that something may end early a run has told it.
     """
     found, loops = 0.0, dict[int, Any]()
     for node in graph.nodes:
@@ -272,14 +272,15 @@ def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float
     for loop in loops.values():
         if loop.name != LOOP:
             return math.inf
-        from fuser.ir.loops import STATED, region_of  # most functions have no loops
+        from fuser.ir.loops import STATED, TRIPS, region_of  # most functions have no loops
 
         region = region_of(loop.args)
         try:
-            trips = len(range(*filled(loop.args[STATED], (), numbers)))
+            if region.leaving.is_early:
+                trips = numbers[f"{TRIPS}{loop.number}"]
+            else:
+                trips = len(range(*filled(loop.args[STATED], (), numbers)))
         except _UNKNOWN:  # it is known in an iteration of another loop, or between kernels
-            return math.inf
-        if region.leaving.is_early:
             return math.inf
         found += trips * _operations_ns(region.graph, {}, size)
     return found

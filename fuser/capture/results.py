@@ -14,6 +14,7 @@ from fuser.base.trees import changeable, flatten
 from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, walk
+from fuser.ir.opaque_calls import DECIDED
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, lengths_of, written
 from fuser.tracing.late_lists import is_late
@@ -87,17 +88,24 @@ def _lengths_told(leaves: Sequence[Any], writes: Sequence[Write]) -> set[str]:
 
 
 def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:
-    """A result of each call that nothing needs: the call may raise, so it runs all the same."""
-    used = {n.payload.number for n in walk(nodes) if n.op.is_opaque}
-    found: dict[int, Node] = {}
-    for node, _ in reversed(tracing.externs.values()):  # a later one may need an earlier one
+    """Results of calls that nothing needs: one of each, as it may raise and so runs all the same.
+
+    Of those before a decision all: another path of the function, which needs others of them, runs
+    the same calls up to there.
+    """
+    there = walk(nodes)
+    used = {n.payload.number for n in there if n.op.is_opaque}
+    calls = [node for node, _ in tracing.externs.values()]
+    decided = max((n.payload.number for n in calls if n.payload.name == DECIDED), default=-1)
+    known, found = set(map(id, there)), []
+    for node in reversed(calls):  # a later one may need an earlier one
         number = node.payload.number
-        if number not in used:
-            found[number] = node
-            used |= {
-                n.payload.number for n in walk([node]) if n.op.is_opaque
-            }
-    return list(found.values())
+        if number not in used or (number < decided and id(node) not in known):
+            found.append(node)
+            needed = walk([node])
+            used |= {n.payload.number for n in needed if n.op.is_opaque}
+            known.update(map(id, needed))
+    return found
 
 
 def _telling(

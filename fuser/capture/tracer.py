@@ -190,7 +190,12 @@ class Tracer(Tracing):
         """Have the results of a loop, operation by operation: a call needs them now."""
         call = node.payload
         operands = [self.evaluate(arg) for arg in node.args]
-        found = opaque_calls.invoke(call, operands, self.numbers())
+        from fuser.ir.loops import IterationFailed  # most functions have no loops
+
+        try:
+            found = opaque_calls.invoke(call, operands, self.numbers())
+        except IterationFailed as error:  # with these values alone
+            raise Unsupported("runtime-check", "loop", str(error)) from None
         for key, (other, value) in list(self.externs.items()):
             if value is LATER and other.payload.number == call.number:
                 self.externs[key] = other, found[other.payload.output]

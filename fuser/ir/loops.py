@@ -23,6 +23,8 @@ from fuser.ir.graph import Graph
 
 #: So many arguments of the call say what the region is; the others are an `Entry`.
 STATED = 8
+#: With its number, the name of how often a loop has run that something may end early.
+TRIPS = "trips"
 #: In a text that stands in another one, numbers of the inner one are spelled so.
 _INNER = "number_of_a_loop"
 _NUMBER = re.compile(r"s[0-9]+")
@@ -212,18 +214,18 @@ def iterate(
         trips += 1
         if not goes_on or (leaving.result >= 0 and not state[leaving.result]):
             break
-    return ended(region, state, trips)
+    return ended(region, state, trips) if leaving.is_early else state
 
 
 def ended(region: Region, state: list[Any], trips: int) -> list[Any]:
-    """The results of a region after so many iterations.
+    """The results of a region that something may end early, after so many iterations; then these.
 
     Raises:
         IterationFailed: there were fewer than it knows the results of.
     """
     if trips < region.leaving.least:
         raise IterationFailed(f"{trips} iterations, where it was traced for more")
-    return [*state, np.empty(trips, bool)] if region.leaving.counted else state
+    return [*state, np.empty(trips, bool) if region.leaving.counted else trips]
 
 
 def started(region: Region, entry: Entry) -> list[Any]:

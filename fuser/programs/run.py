@@ -244,6 +244,11 @@ def run_loop(
     except Exception as error:  # noqa: BLE001 - the plain function decides what it means
         found = f"{type(error).__name__}: {error}"
         raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None
+    if isinstance(step, LoopRegion) and step.region.leaving.is_early and not step.interchange:
+        from fuser.ir.loops import TRIPS  # most programs have no loops
+
+        name = f"{TRIPS}{step.nodes[0].payload.number}"
+        numbers[name] = len(results[-1]) if step.region.leaving.counted else results[-1]
     # They may give memory that was handed over to them.
     owned = {step.operands[place][0] for place in step.owned}
     operands = [each for (name, _), each in zip(step.operands, operands, strict=True)

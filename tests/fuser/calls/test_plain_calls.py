@@ -228,3 +228,40 @@ def test_numbers_that_never_fit_are_hardly_looked_at(looks: list[Any]) -> None:
     for by in (1, 300, *range(301, 400)):
         np.testing.assert_array_equal(fused(x, by), shifted(x, by))
     assert len(looks) <= 1 + PATIENCE + 100 / FEWEST_PLAIN
+
+
+@pytest.mark.parametrize(("limit", "codes"), [(1, ["no-gain"]), (60, [])])
+def test_a_loop_that_ends_early_gives_way_where_it_ran_seldom(limit: int, codes: Any) -> None:
+    """How often it runs is known once it has run."""
+
+    def damped(x: Any, limit: int) -> Any:
+        k = 0
+        while k < limit:
+            x, k = x * 0.5, k + 1
+            if x.max() < 1e-30:
+                break
+        return x, k
+
+    fused = fuser.fuse(damped, fallback="allow")
+    for _ in range(PATIENCE + 1):
+        assert fused(np.ones(4), limit)[1] == limit
+    assert [reason.code for reason in fused.fallback_counts] == codes
+
+
+def test_a_first_call_whose_loop_does_not_run_stands_for_no_other() -> None:
+    """What it tells of its last iteration is unknown in this call alone."""
+
+    def halved(x: Any, n: int) -> Any:
+        k = 0
+        while k < n:
+            x, k = x * 0.5, k + 1
+            if x.max() < 0.3:
+                break
+        else:
+            return x, -1
+        return x, k
+
+    fused = fuser.fuse(halved, fallback="allow")
+    for n in (0, 9, 9, 9):
+        assert fused(np.full(20_000, 3.0), n)[1] == halved(np.full(20_000, 3.0), n)[1]
+    assert not [reason for reason in fused.fallback_counts if reason.code == "not-traceable"]
