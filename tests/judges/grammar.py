@@ -98,8 +98,13 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def smaller(self) -> list[Program]:
-        """The program without one statement, call or line before it, all ways."""
-        found = []
+        """The program without one statement, a line of one, a call or a line before, all ways."""
+        found = [
+            replace(self, body=(*self.body[:k], "\n".join(lines[:j] + lines[j + 1 :]),
+                                *self.body[k + 1 :]))
+            for k, lines in enumerate(part.split("\n") for part in self.body)
+            for j in range(1, len(lines))
+        ]  # fmt: skip
         for name in ("calls", "body", "head"):
             parts = getattr(self, name)
             for k in range(len(parts)):

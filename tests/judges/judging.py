@@ -15,6 +15,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,7 +146,7 @@ def _noise(sign: float, seed: int) -> dict[str, Callable[..., Any]]:
         name = getattr(function, "__name__", "")
         out = keywords.get("out")
         if name in REDUCTIONS:
-            args = tuple(off(arg) for arg in args)
+            args = tuple(off(_array(arg)) for arg in args)
             owner = getattr(function, "__self__", None)
             if isinstance(owner, (np.ndarray, np.generic)):
                 function = getattr(off(owner), name)
@@ -167,6 +168,13 @@ def _noise(sign: float, seed: int) -> dict[str, Callable[..., Any]]:
         return off(found) if inexact else found
 
     return {"_noisy": noisy, "_operated": operated}
+
+
+def _array(value: Any) -> Any:
+    """A list of numbers and arrays as the array that a reduction makes of it; else the value."""
+    with suppress(ValueError):  # they are of several lengths
+        return np.asarray(value) if isinstance(value, list) else value
+    return value
 
 
 def _load(text: str, name: str, noise: dict[str, Any] | None = None) -> World:

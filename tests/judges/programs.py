@@ -24,7 +24,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tests.judges.grammar import Program, generate
+from tests.judges import grammar, loop_grammar
+from tests.judges.grammar import Program
 from tests.judges.judging import World, judge
 from tests.quick_code import quick_code
 
@@ -116,17 +117,22 @@ class Worker:
         self.process, self.served = None, 0
 
 
-def program(seed: int, index: int, decisions: bool = False) -> Program:
-    """The program of that name; `decisions`: of those in which values decide often."""
-    return generate(seed, index, lambda: dict(World().namespace), decisions)
+def program(seed: int, index: int, kind: str = "") -> Program:
+    """The program of that name; `kind`: "decisions", "loops" or any."""
+    def make() -> grammar.Namespace:
+        return dict(World().namespace)
+
+    if kind == "loops":
+        return loop_grammar.generate(seed, index, make)
+    return grammar.generate(seed, index, make, kind == "decisions")
 
 
-def findings(seed: int, indices: Iterable[int], decisions: bool = False) -> Iterator[Finding]:
-    """Judge programs of one seed."""
+def findings(seed: int, indices: Iterable[int], kind: str = "") -> Iterator[Finding]:
+    """Judge programs of one seed and kind."""
     worker = Worker()
     try:
         for index in indices:
-            text = program(seed, index, decisions).text()
+            text = program(seed, index, kind).text()
             answer = worker.judge(text, f"<program {seed}/{index}>")
             yield Finding(seed, index, text, **answer)
     finally:
@@ -172,9 +178,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--index", type=int, help="this one program alone")
-    parser.add_argument("--decisions", action="store_true", help="values decide what they do")
+    for kind, shown in (("decisions", "values decide what they do"),
+                        ("loops", "loops over whole arrays, with lists")):  # fmt: skip
+        parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=shown)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--quick-worker", action="store_true", help=argparse.SUPPRESS)
+    parser.set_defaults(kind="")
     options = parser.parse_args()
     if options.worker:
         serve()
@@ -189,11 +198,11 @@ def main() -> int:
     until, bad, done = time.monotonic() + options.seconds, 0, 0
     with Progress(*Progress.get_default_columns(), TextColumn("{task.fields[now]}")) as progress:
         task = progress.add_task("programs", total=options.seconds, now="")
-        for finding in findings(options.seed, indices, options.decisions):
+        for finding in findings(options.seed, indices, options.kind):
             done += 1
             if finding.difference:
                 bad += 1
-                whole = program(options.seed, finding.index, options.decisions)
+                whole = program(options.seed, finding.index, options.kind)
                 less, difference = smallest(whole, finding.difference)
                 progress.console.print(
                     f"# seed {options.seed}, index {finding.index}\n# " +

@@ -16,6 +16,8 @@ from tests.judges.programs import Finding, Worker, findings, program
 SEEDS = (1, 2, 3)
 COUNT = 40
 FUSED = 90
+#: Programs of one loop: their seed, how many are judged, and how many ran without a fallback.
+LOOPS, LOOPS_COUNT, LOOPS_FUSED = 5, 10, 10
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,15 @@ def test_nine_tenths_of_the_programs_stay_fused(judged: list[Finding]) -> None:
     """Refusing is no way out of a difference; and every program is one."""
     assert all(f.calls for f in judged)
     assert sum(f.calls == f.fused > 0 for f in judged) >= 0.9 * FUSED
+
+
+def test_loops_do_what_plain_ones_do() -> None:
+    """Over whole arrays, with lists, names that change places, and decisions; most stay fused."""
+    judged = list(findings(LOOPS, range(LOOPS_COUNT), "loops"))
+    bad = [f"--loops --seed {LOOPS} --index {f.index}\n{f.difference}\n{f.text}"
+           for f in judged if f.difference]  # fmt: skip
+    assert not bad, "\n\n".join(bad)
+    assert sum(f.calls == f.fused > 0 for f in judged) >= 0.9 * LOOPS_FUSED
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
