@@ -38,9 +38,8 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     everything,
-    expressions_of,
     has_loops,
-    parts_of,
+    parts_in,
 )
 from fuser.element_loops.loop_fusion import fused_loops
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
@@ -253,8 +252,8 @@ class _Emitter:
         for kind, text in element_calls.parameters(self.code.arrays):
             words.put(b, Value(text, kind, 1))
         taken = {
-            (part.slot, part.dtype): None for each in everything((one,))
-            for code in expressions_of(each) for part in parts_of(code) if isinstance(part, Get)
+            (part.slot, part.dtype): None
+            for part in parts_in(everything((one,))) if isinstance(part, Get)
         }  # fmt: skip
         sets = {each.slot for each in everything(one.body) if isinstance(each, (Set, For))}
         taken = {pair: None for pair in taken if pair[0] not in {*sets, one.slot}}

@@ -7,7 +7,7 @@ the plain function runs the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeAlias
 
 from fuser.base.records import changed, record
@@ -306,6 +306,30 @@ def parts_of(one: Expression) -> Iterator[Expression]:
         yield from parts_of(part)
 
 
+def parts_in(body: Iterable[Statement]) -> Iterator[Statement | Expression]:
+    """Yield statements, and all that is in their own expressions."""
+    for one in body:
+        yield one
+        for each in expressions_of(one):
+            yield from parts_of(each)
+
+
+def with_parts(one: Expression, of: Callable[[Expression], Expression]) -> Expression:
+    """An expression whose operands, or indices, are what a function gives of them."""
+    if isinstance(one, Operation):
+        return changed(one, args=tuple(map(of, one.args)))
+    return changed(one, indices=tuple(map(of, one.indices))) if isinstance(one, Load) else one
+
+
+def with_expressions(one: Statement, of: Callable[[Expression], Expression]) -> Statement:
+    """A statement without bodies whose expressions are what a function gives of them."""
+    if isinstance(one, Set):
+        return Set(one.slot, of(one.value))
+    if isinstance(one, Store):
+        return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
+    return Check(of(one.test)) if isinstance(one, Check) else one
+
+
 def sets_in(body: tuple[Statement, ...]) -> set[str]:
     """The variables that statements set, and those in them."""
     return {each.slot for each in everything(body) if isinstance(each, (Set, For))}
@@ -322,14 +346,7 @@ def stays(one: Expression, changing: Container[str]) -> bool:
 def may_end_in(body: tuple[Statement, ...]) -> bool:
     """Whether a run of statements may end early, where Python raises or its integers grow."""
     return any(
-        isinstance(each, (Check, Apart)) or (isinstance(each, Store) and each.checked)
-        or any(_may_end(part) for one in expressions_of(each) for part in parts_of(one))
-        for each in everything(body)
+        isinstance(part, (Check, Apart)) or (isinstance(part, (Load, Store)) and part.checked)
+        or (isinstance(part, Operation) and part.name.startswith(("checked_", "truncated")))
+        for part in parts_in(everything(body))
     )  # fmt: skip
-
-
-def _may_end(one: Expression) -> bool:
-    """Whether an expression itself may end a run."""
-    if isinstance(one, Load):
-        return one.checked
-    return isinstance(one, Operation) and one.name.startswith(("checked_", "truncated"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from fuser.base.records import record
 from fuser.element_loops import operators
-from fuser.element_loops.code import Constant, Expression, Get, Operation
+from fuser.element_loops.code import Constant, Expression, Operation
 from fuser.element_loops.kinds import COMPLEX, PYTHON, NotTypedError, Type
 from fuser.element_loops.operators import FALSE, TRUE, Value
 
@@ -54,12 +54,6 @@ def made(dtype: str, real: Expression, imag: Expression, numpy: Expression = TRU
     found |= {COMPLEX[dtype]} if numpy != FALSE else set()
     kinds = Type(frozenset(found))
     return Complex(Value(real, kinds, numpy), Value(imag, kinds, numpy), dtype)
-
-
-def of_slots(dtype: str, name: str) -> Complex:
-    """What two variables hold."""
-    part = COMPLEX[dtype]
-    return made(dtype, *(Get(f"{name} {which}.{part}", part) for which in ("real", "imag")))
 
 
 def may_be_pair(found: Type) -> bool:

@@ -8,7 +8,7 @@ them writing, is met by the second loop in an earlier iteration than by the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from fuser.base.records import changed
 from fuser.element_loops.code import (
@@ -23,6 +23,7 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     expressions_of,
+    parts_in,
     parts_of,
     with_bodies,
 )
@@ -67,7 +68,7 @@ def _taken_in(before: Sequence[Statement], last: For) -> tuple[int, list[Stateme
     if not (_waits(met) and _in_order(touched, met)):
         return None
     if sum(isinstance(part, Operation) and part.dtype.startswith("float")
-           for part in _parts(one)) > _LIGHT:  # fmt: skip
+           for part in parts_in(one)) > _LIGHT:  # fmt: skip
         return None
     index = Operation("exact_add", "int64", (Get(loop.slot, "int64"), Constant("int64", shift)))
     counts = [Operation("exact_subtract", "int64", (each.stop, each.start))
@@ -84,15 +85,8 @@ def _is_plain(loop: For) -> bool:
         return False
     body = tuple(flat(loop.body))
     return all(isinstance(each, (Set, Store)) for each in body) and not any(
-        part.checked for part in (*body, *_parts(body)) if isinstance(part, (Load, Store))
+        part.checked for part in parts_in(body) if isinstance(part, (Load, Store))
     )
-
-
-def _parts(body: Sequence[Statement]) -> Iterator[Expression]:
-    """Yield all that is in the expressions of statements."""
-    for one in body:
-        for each in expressions_of(one):
-            yield from parts_of(each)
 
 
 def _apart(
@@ -101,11 +95,11 @@ def _apart(
     """Whether neither loop reads a variable that the other sets; nor what stands between them."""
     sets = [{each.slot for each in part if isinstance(each, (Set, For))}
             for part in (one, between, other)]  # fmt: skip
-    gets = [{part.slot for part in _parts(each) if isinstance(part, Get)}
+    gets = [{part.slot for part in parts_in(each) if isinstance(part, Get)}
             for each in (one, between, other)]  # fmt: skip
     if sets[0] & (gets[1] | gets[2] | sets[1] | sets[2]) or gets[0] & (sets[1] | sets[2]):
         return False
-    return not sets[1] & sets[2] and not any(isinstance(part, Load) for part in _parts(between))
+    return not sets[1] & sets[2] and not any(isinstance(part, Load) for part in parts_in(between))
 
 
 def _touched(body: Sequence[Statement], slot: str, shift: int) -> list[Touch]:

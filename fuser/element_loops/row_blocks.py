@@ -32,11 +32,13 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     everything,
-    expressions_of,
     may_end_in,
+    parts_in,
     parts_of,
     stays,
     with_bodies,
+    with_expressions,
+    with_parts,
 )
 from fuser.element_loops.operators import both
 
@@ -75,9 +77,8 @@ def blocked(
 def _reads_of(body: tuple[Statement, ...]) -> Counter[int]:
     """How often statements read each array."""
     return Counter(
-        part.array for one in everything(body) for each in expressions_of(one)
-        for part in parts_of(each) if isinstance(part, Load)
-    )  # fmt: skip
+        part.array for part in parts_in(everything(body)) if isinstance(part, Load)
+    )
 
 
 class _Columns:
@@ -129,9 +130,7 @@ class _Columns:
         """An expression in terms of what is known before the loop, as far as that is known."""
         if isinstance(one, Get):
             return self._same.get(one.slot, one)
-        if isinstance(one, Operation):
-            return changed(one, args=tuple(map(self._resolved, one.args)))
-        return one
+        return with_parts(one, self._resolved)
 
     def _nest(self, loop: For, known: set[str]) -> bool:
         """Whether iterations of a loop over rows touch their own rows alone; its statements."""
@@ -269,12 +268,9 @@ class _Columns:
         }  # fmt: skip
         stored: set[int] = set()
         for one in self._body:
-            for each in expressions_of(one):
-                for part in parts_of(each):
-                    if isinstance(part, Load) and not (
-                        part.array in stored and is_row(part.indices)
-                    ):
-                        mine.discard(part.array)
+            for part in parts_in((one,)):
+                if isinstance(part, Load) and not (part.array in stored and is_row(part.indices)):
+                    mine.discard(part.array)
             if isinstance(one, Store):
                 stored.add(one.array)
                 if not is_row(one.indices):
@@ -283,19 +279,12 @@ class _Columns:
         def of(one: Expression) -> Expression:
             if isinstance(one, Load) and one.array in mine:
                 return Get(f"element of {one.array}", one.dtype)
-            if isinstance(one, Load):
-                return changed(one, indices=tuple(map(of, one.indices)))
-            return (
-                changed(one, args=tuple(map(of, one.args))) if isinstance(one, Operation) else one
-            )
+            return with_parts(one, of)
 
         def kept(one: Statement) -> Statement:
-            if isinstance(one, Set):
-                return Set(one.slot, of(one.value))
-            assert isinstance(one, Store)
-            if one.array in mine:
+            if isinstance(one, Store) and one.array in mine:
                 return Set(f"element of {one.array}", of(one.value))
-            return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
+            return with_expressions(one, of)
 
         return tuple(map(kept, self._body))
 

@@ -29,9 +29,11 @@ from fuser.element_loops.code import (
     expressions_of,
     has_loops,
     inner,
+    parts_in,
     parts_of,
     sets_in,
     stays,
+    with_parts,
 )
 
 #: Iterations that are too few to share, where their number is written down.
@@ -110,9 +112,9 @@ def stand_apart(loop: For, is_plain: Callable[[int], bool] = lambda _: True) -> 
         is_plain: whether no two elements of an array lie at the same place.
     """
     sets = sets_in(loop.body)
-    flow = _Flow()
+    flow = Flow()
     flow.statements(loop.body, {loop.slot})
-    if flow.leaves or flow.read & sets:
+    if flow.leaves or flow.read.keys() & sets:
         return False
     return _Places(loop, sets).are_own(is_plain)
 
@@ -145,7 +147,7 @@ class _Places:
         if isinstance(one, Get):
             return self._told.get(one.slot, one)
         if isinstance(one, Operation) and one.name in _MOVES:
-            return changed(one, args=tuple(map(self._plainly, one.args)))
+            return with_parts(one, self._plainly)
         return one
 
     def _is_own(self, one: Expression) -> bool:
@@ -165,25 +167,24 @@ class _Places:
         if not all(map(is_plain, written)):
             return False
         found: dict[int, set[tuple[int, Expression]]] = {}
-        for one in self._whole:
-            for part in (one, *(p for each in expressions_of(one) for p in parts_of(each))):
-                if isinstance(part, (Load, Store)) and part.array in written:
-                    places = enumerate(map(self._plainly, part.indices))
-                    own = {(axis, each) for axis, each in places if self._is_own(each)}
-                    found[part.array] = found.get(part.array, own) & own
+        for part in parts_in(self._whole):
+            if isinstance(part, (Load, Store)) and part.array in written:
+                places = enumerate(map(self._plainly, part.indices))
+                own = {(axis, each) for axis, each in places if self._is_own(each)}
+                found[part.array] = found.get(part.array, own) & own
         return all(found.values())
 
 
-class _Flow:
+class Flow:
     """Goes through statements in their order.
 
     Attributes:
-        read: variables that are read before they are surely set.
+        read: variables that are read before they are surely set, in their order.
         leaves: whether something goes on after a block around the statements.
     """
 
     def __init__(self) -> None:
-        self.read: set[str] = set()
+        self.read: dict[str, None] = {}
         self.leaves = False
         self._ends: dict[int, list[set[str]]] = {}
 
@@ -192,7 +193,7 @@ class _Flow:
         for one in body:
             for each in expressions_of(one):
                 slots = (part.slot for part in parts_of(each) if isinstance(part, Get))
-                self.read.update(slot for slot in slots if slot not in known)
+                self.read.update((slot, None) for slot in slots if slot not in known)
             if isinstance(one, Set):
                 known.add(one.slot)
             elif isinstance(one, For):
@@ -234,6 +235,6 @@ def read_in(body: tuple[Statement, ...], known: Iterable[str] = ()) -> frozenset
         body: the statements.
         known: variables that are set before.
     """
-    flow = _Flow()
+    flow = Flow()
     flow.statements(body, {*known})
     return frozenset(flow.read)

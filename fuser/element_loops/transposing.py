@@ -30,6 +30,8 @@ from fuser.element_loops.code import (
     has_loops,
     parts_of,
     with_bodies,
+    with_expressions,
+    with_parts,
 )
 from fuser.element_loops.operators import TRUE, both
 from fuser.element_loops.sharing import stand_apart
@@ -112,9 +114,9 @@ class _Copies:
         sets = {each.slot for each in everything(loop.body) if isinstance(each, Set)} | {loop.slot}
 
         def of(one: Expression) -> Expression:
-            if isinstance(one, Operation):
-                return changed(one, args=tuple(map(of, one.args)))
-            if not isinstance(one, Load) or not self._is_column(one, sets, around):
+            if not isinstance(one, Load):
+                return with_parts(one, of)
+            if not self._is_column(one, sets, around):
                 return one
             if one.array not in self.copies:
                 known = self._arrays[one.array]
@@ -126,11 +128,7 @@ class _Copies:
             return changed(one, array=place, indices=one.indices[::-1])
 
         def statement(one: Statement) -> Statement:
-            if isinstance(one, Set):
-                return Set(one.slot, of(one.value))
-            if isinstance(one, Store):
-                return Store(one.array, one.indices, of(one.value), one.checked)
-            return with_bodies(one, lambda body: tuple(map(statement, body)))
+            return with_expressions(with_bodies(one, lambda b: tuple(map(statement, b))), of)
 
         return changed(loop, body=tuple(map(statement, loop.body)))
 

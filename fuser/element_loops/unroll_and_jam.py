@@ -33,10 +33,13 @@ from fuser.element_loops.code import (
     everything,
     expressions_of,
     has_loops,
+    parts_in,
     parts_of,
     sets_in,
     stays,
     with_bodies,
+    with_expressions,
+    with_parts,
 )
 from fuser.element_loops.operators import TRUE, both
 from fuser.element_loops.row_blocks import flat
@@ -110,8 +113,7 @@ class _Jam:
 
     def _fits(self, one: Statement) -> bool:
         """Whether a statement is understood; where its run ends early, the whole is dropped."""
-        parts = (one, *(part for each in expressions_of(one) for part in parts_of(each)))
-        if any(isinstance(part, (Load, Store)) and part.checked for part in parts):
+        if any(isinstance(part, (Load, Store)) and part.checked for part in parts_in((one,))):
             return False
         if isinstance(one, For):
             return one.short and not has_loops(one.body)
@@ -119,21 +121,19 @@ class _Jam:
 
     def _gains(self, whole: Sequence[Statement], varying: set[str]) -> bool:
         """Whether elements of a block are neighbours in inner loops, and those of none are rows."""
-        count = sum(isinstance(part, Operation) for one in whole
-                    for each in expressions_of(one) for part in parts_of(each))  # fmt: skip
+        count = sum(isinstance(part, Operation) for part in parts_in(whole))
         beside = False
         for loop in whole:
             inside = list(everything(loop.body)) if isinstance(loop, For) else []
             own = _following(inside, loop.slot, set()) if isinstance(loop, For) else set()
-            for one in inside:
-                for part in (one, *(p for each in expressions_of(one) for p in parts_of(each))):
-                    if not isinstance(part, (Load, Store)):
-                        continue
-                    *others, last = map(_slots, part.indices)
-                    beside = beside or bool(last & varying)
-                    along = bool(last & own)
-                    if along and (isinstance(part, Store) or any(o & varying for o in others)):
-                        return False
+            for part in parts_in(inside):
+                if not isinstance(part, (Load, Store)):
+                    continue
+                *others, last = map(_slots, part.indices)
+                beside = beside or bool(last & varying)
+                along = bool(last & own)
+                if along and (isinstance(part, Store) or any(o & varying for o in others)):
+                    return False
         return beside and count <= _OPERATIONS
 
     def _copies(
@@ -185,7 +185,7 @@ class _InTurn:
         ends = (loop.start, loop.stop, inner.start, inner.stop)
         if not all(stays(each, self._changing) for each in ends):
             return False
-        if sum(isinstance(part, Operation) for part in _parts(self._inside)) > _LIGHT:
+        if sum(isinstance(part, Operation) for part in parts_in(self._inside)) > _LIGHT:
             return False
         sets = [each.slot for each in (*around, *self._inside) if isinstance(each, Set)]
         index, told = Get(inner.slot, "int64"), dict[Expression, Expression]()
@@ -195,12 +195,12 @@ class _InTurn:
                 if value == index or stays(value, self._changing):
                     told[Get(each.slot, each.value.dtype)] = value
         places: dict[int, set[tuple[Expression, ...]]] = {}
-        for part in _parts(self._inside):
+        for part in parts_in(self._inside):
             if isinstance(part, (Load, Store)):
                 place = tuple(told.get(each, each) for each in part.indices)
                 places.setdefault(part.array, set()).add(place)
         written = {each.array for each in self._inside if isinstance(each, Store)}
-        if any(isinstance(part, Load) and part.array in written for part in _parts(around)):
+        if any(isinstance(part, Load) and part.array in written for part in parts_in(around)):
             return False
         for array in written:
             place, *others = places[array]
@@ -234,14 +234,6 @@ class _InTurn:
         )  # fmt: skip
 
 
-def _parts(body: Sequence[Statement]) -> Iterator[Statement | Expression]:
-    """Yield statements that are no loops, and all that is in their expressions."""
-    for one in body:
-        yield one
-        for each in expressions_of(one):
-            yield from parts_of(each)
-
-
 def _copy(
     one: Set | Store | Check, loop: str, copy: int, width: int, varying: set[str]
 ) -> Statement:
@@ -255,17 +247,10 @@ def _copy(
             return Operation("exact_add", "int64", (each, Constant("int64", copy)))
         if isinstance(each, Get) and each.slot in varying:
             return changed(each, slot=named(each.slot))
-        if isinstance(each, Operation):
-            return changed(each, args=tuple(map(of, each.args)))
-        return changed(each, indices=tuple(map(of, each.indices))) if isinstance(
-            each, Load
-        ) else each
+        return with_parts(each, of)
 
-    if isinstance(one, Set):
-        return Set(named(one.slot), of(one.value))
-    if isinstance(one, Check):
-        return Check(of(one.test))
-    return Store(one.array, tuple(map(of, one.indices)), of(one.value), one.checked)
+    made = with_expressions(one, of)
+    return changed(made, slot=named(made.slot)) if isinstance(made, Set) else made
 
 
 def _following(whole: Sequence[Statement], slot: str, written: set[int]) -> set[str]:

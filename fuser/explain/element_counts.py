@@ -32,10 +32,9 @@ from fuser.element_loops.code import (
     Statement,
     Store,
     everything,
-    expressions_of,
     has_loops,
-    parts_of,
 )
+from fuser.element_loops.sharing import Flow
 from fuser.ir.ops import TABLE
 
 #: Iterations of loops around a loop for each of which its bounds are evaluated, at most.
@@ -336,39 +335,8 @@ def _may_leave(body: tuple[Statement, ...]) -> bool:
 
 def _carried(body: tuple[Statement, ...]) -> tuple[str, ...]:
     """Names of numbers that an iteration reads before it sets them, and sets."""
-    found: dict[str, None] = {}
-
-    def walk(statements: tuple[Statement, ...], known: set[str]) -> set[str] | None:
-        """The variables that are set at their end, on every way; None where none leads there."""
-        for each in statements:
-            if isinstance(each, Leave):
-                return None
-            for one in expressions_of(each):
-                for part in parts_of(one):
-                    if isinstance(part, Get) and part.slot not in known:
-                        found[part.slot] = None
-            after: set[str] | None = known
-            if isinstance(each, Set):
-                after = known | {each.slot}
-            elif isinstance(each, If):
-                ways = [way for way in (walk(each.then, known), walk(each.other, known))
-                        if way is not None]  # fmt: skip
-                after = set.intersection(*ways) if ways else None
-            elif isinstance(each, Block):
-                inside = walk(each.body, known)
-                after = known if inside is None or _leaves(each) else inside
-            elif isinstance(each, (For, Repeat)):
-                walk(each.body, known | ({each.slot} if isinstance(each, For) else set()))
-            if after is None:
-                return None
-            known = after
-        return known
-
-    walk(body, set())
+    flow = Flow()
+    flow.statements(body, set())
     sets = {each.slot for each in everything(body) if isinstance(each, Set)}
-    return tuple(dict.fromkeys(_name(slot) for slot in found if slot in sets and _is_named(slot)))
-
-
-def _leaves(block: Block) -> bool:
-    """Whether statements of a block lead to its end past others."""
-    return any(isinstance(e, Leave) and e.label == block.label for e in everything(block.body))
+    found = (slot for slot in flow.read if slot in sets and _is_named(slot))
+    return tuple(dict.fromkeys(map(_name, found)))
