@@ -35,6 +35,7 @@ class Model:
         return x * rate
 
 x = np.ones(3)
+print(gelu.__name__, gelu.__qualname__, Model().step.__name__)
 reveal_type(gelu(x, scale=2.0))
 reveal_type(gelu(x, out=x))
 reveal_type(both(x))

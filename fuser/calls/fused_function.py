@@ -168,6 +168,9 @@ class FusedFunction(_Base[P, Result]):
         __class_getitem__ = classmethod(GenericAlias)  # FusedFunction[[int], float] in annotations
         __code__, __defaults__, __kwdefaults__ = _OfFunction(), _OfFunction(), _OfFunction()
         __closure__, __globals__ = _OfFunction(), _OfFunction()
+    else:
+        __name__: str
+        __qualname__: str
 
     def __init__(
         self,

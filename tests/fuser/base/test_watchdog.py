@@ -1,5 +1,6 @@
 """A trace that runs Python for long is ended by the clock, whatever the function makes of it."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,10 @@ import pytest
 import fuser
 from fuser.base import budget, watchdog
 
+#: Asynchronous exceptions of a thread need the GIL.
+cuts_off = pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="without a GIL no trace is cut off"
+)
 X = np.linspace(1.0, 2.0, 8)
 #: Turns of a loop that take about a quarter of a second.
 TURNS = 2_000_000
@@ -82,6 +87,7 @@ def threads(x: Any) -> Any:
     return x + own + found[0]
 
 
+@cuts_off
 @pytest.mark.parametrize(
     "function", [plain, nested, generator, catches_all, raises_another, threads]
 )
@@ -140,6 +146,7 @@ def test_short_functions_are_left_alone() -> None:
     assert not any(thread.name == "fuser-watchdog" for thread in threading.enumerate())
 
 
+@cuts_off
 def test_two_threads_trace_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is ended by its own clock."""
     monkeypatch.setattr(budget, "SECONDS", 0.5)
