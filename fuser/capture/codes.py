@@ -53,7 +53,8 @@ class Original:
 
 def may_have_twin(code: CodeType) -> bool:
     """Whether a function has loops, and does not look at its own variables."""
-    return has_loops(code) and _LOOKING.isdisjoint(code.co_names)
+    lists = any(part.co_name == "<listcomp>" for part in codes_in(code))  # before CPython 3.12
+    return (has_loops(code) or lists) and _LOOKING.isdisjoint(code.co_names)
 
 
 @memo(1024)

@@ -1,9 +1,16 @@
-"""Comprehensions over a few things that the source names, written out: `[f(d) for d in (n, s)]`.
+"""Comprehensions, written out or as loops.
 
 A comprehension is code of its own, which a loop's body cannot show a trace. Where what it goes over
 stands in the source, as names and constants or as a `range` of constants, its elements do, too:
-`sum(np.roll(u, k) for k in (-1, 1))` is `sum((np.roll(u, -1), np.roll(u, 1)))`. Only the twin of a
-function has them so, which traces run; what a call computes is the same.
+`sum(np.roll(u, k) for k in (-1, 1))` is `sum((np.roll(u, -1), np.roll(u, 1)))`. Others become loops
+that append to lists: `c = np.array([x[j].mean() for j in range(k)])` is
+
+    listed = []
+    for j in range(k):
+        listed.append(x[j].mean())
+    c = np.array(listed)
+
+Only the twin of a function has them so, which traces run; what a call computes is the same.
 """
 
 from __future__ import annotations
@@ -11,6 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from fuser.base.errors import Unsupported
@@ -27,6 +35,11 @@ _KNOWN = (
     ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.Compare, ast.BoolOp, ast.expr_context,
     ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
 )  # fmt: skip
+#: Functions that may be called after a comprehension that they stand before.
+_QUIET = (
+    "abs array asarray concatenate empty exp eye float full int len linspace log max mean min norm "
+    "ones sqrt stack std sum var vstack zeros"
+).split()
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp)
 #: What makes names, or code, of its own.
 _SCOPES = (
@@ -34,6 +47,17 @@ _SCOPES = (
     ast.YieldFrom,
 )  # fmt: skip
 _Names = Mapping[str, ast.expr]
+
+
+def written_out(function: ast.FunctionDef) -> bool:
+    """Write out the comprehensions in a function's loops; whether there were any."""
+    if not any(isinstance(node, _COMPREHENSIONS) for node in tree_nodes(function)):
+        return False
+    expanding = Expanding()
+    expanding.visit(function)
+    looping = _Looping(function)
+    looping.block(function.body, False)
+    return expanding.changed or looping.changed
 
 
 def checked(found: Any, values: Any) -> Any:
@@ -106,6 +130,115 @@ class Expanding(ast.NodeTransformer):
             if not hasattr(part, "lineno"):
                 ast.copy_location(part, node)
         return made
+
+
+class _Looping:
+    """Has comprehensions in the bodies of loops be loops in front of their statements.
+
+    Attributes:
+        changed: whether there was one.
+    """
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        parts = tree_nodes(function)
+        names = {node.id for node in parts if isinstance(node, ast.Name)}
+        self._free = (f"listed_{k}" for k in count() if f"listed_{k}" not in names)
+        self.changed = False
+
+    def block(self, body: list[ast.stmt], inside: bool) -> None:
+        """Change statements; `inside`: of a loop."""
+        found: list[ast.stmt] = []
+        for node in body:
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr, ast.Return)):
+                found += self._before(node, inside)
+            if isinstance(node, (ast.For, ast.While, ast.If)):
+                self.block(node.body, inside or not isinstance(node, ast.If))
+                self.block(node.orelse, inside)
+            found.append(node)
+        body[:] = found
+
+    def _before(self, node: ast.stmt, inside: bool) -> list[ast.stmt]:
+        """Loops for the comprehensions in a statement, if nothing is called before them."""
+        found: list[ast.stmt] = []
+        while (comprehension := _first_called(node)) is not None:
+            listed = inside or isinstance(comprehension, ast.ListComp)
+            made = self._loop(comprehension) if listed else None
+            if made is None:
+                break
+            name, loops = made
+            found += loops
+            _put(node, comprehension, ast.copy_location(name, comprehension))
+            self.changed = True
+        return found
+
+    def _loop(
+        self, node: ast.ListComp | ast.GeneratorExp
+    ) -> tuple[ast.expr, list[ast.stmt]] | None:
+        """The list that a loop appends to, and the loop; None where a comprehension is none."""
+        first, *rest = node.generators
+        targets = [n for n in tree_nodes(first.target) if not isinstance(n, ast.Tuple)]
+        inside = tree_nodes(node.elt)
+        scopes = tuple(each for each in _SCOPES if each not in _COMPREHENSIONS)
+        plain = all(isinstance(n, ast.Name) for n in targets)
+        if rest or first.ifs or first.is_async or not plain:
+            return None
+        if any(isinstance(part, (*scopes, ast.Starred)) for part in inside):
+            return None
+        own: dict[str, ast.expr] = {n.id: ast.Name(next(self._free), ast.Load()) for n in targets}  # type: ignore[attr-defined]
+        listed = next(self._free)
+        append = ast.Attribute(ast.Name(listed, ast.Load()), "append", ast.Load())
+        body: list[ast.stmt] = [ast.Expr(ast.Call(append, [_put_in(node.elt, own)], []))]
+        target = copied(first.target)
+        for part in tree_nodes(target):
+            if isinstance(part, ast.Name):
+                part.id = own[part.id].id  # type: ignore[attr-defined]
+        loop = ast.For(target, first.iter, body, [])
+        calls = [part.func for part in inside if isinstance(part, ast.Call)]
+        asked = {getattr(call, "attr", getattr(call, "id", "")) for call in calls}
+        loop.few = asked.isdisjoint(("float", "int", "item"))  # type: ignore[attr-defined]
+        begin = ast.Assign([ast.Name(listed, ast.Store())], ast.List([], ast.Load()))
+        for part in tree_nodes(begin, loop):
+            if not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        self.block(body, True)
+        return ast.Name(listed, ast.Load()), [begin, loop]
+
+
+def _first_called(statement: ast.stmt) -> ast.ListComp | ast.GeneratorExp | None:
+    """A comprehension before which nothing is called, and that is evaluated in any case.
+
+    A generator has to be one whose elements a function takes all.
+    """
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ListComp):
+            return node
+        if isinstance(node, (*_SCOPES, ast.IfExp, ast.BoolOp)):
+            return None
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in _TAKING_ALL and node.args:
+                if isinstance(node.args[0], ast.GeneratorExp):
+                    return node.args[0]
+            around = any(isinstance(part, _COMPREHENSIONS) for part in tree_nodes(node))
+            quiet = getattr(node.func, "attr", getattr(node.func, "id", "")) in _QUIET
+            if not around and (not quiet or any(key.arg == "out" for key in node.keywords)):
+                return None
+        parts = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Assign):
+            parts = [node.value]
+        waiting += reversed(parts)
+    return None
+
+
+def _put(statement: ast.stmt, old: ast.expr, new: ast.expr) -> None:
+    """Put an expression in the place of another one."""
+    for node in tree_nodes(statement):
+        for name, value in ast.iter_fields(node):
+            if value is old:
+                setattr(node, name, new)
+            elif isinstance(value, list):
+                value[:] = [new if each is old else each for each in value]
 
 
 class _NotKnownError(Exception):

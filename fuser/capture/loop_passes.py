@@ -262,6 +262,16 @@ class Pass:
         if item.value.storage.node is not item.node:
             raise NotALoop(f"{name} is a list of arrays that are written into")
 
+    def computes(self) -> bool:
+        """Whether what is appended takes more than a part of an array, or a number's arithmetic."""
+        nodes = (item.value.node for item in self.appended.values()
+                 if hasattr(item.value, "node"))  # fmt: skip
+        return any(
+            node.op.is_opaque or any(dim != 1 for part in (node, *node.args) for dim in part.shape)
+            for node in walk(list(nodes))
+            if id(node) not in self.before.lines and node.args and not node.op.is_view
+        )
+
     def make_rooms(self) -> dict[str, TracedArray]:
         """Arrays for what the iterations append; the trace is as it was before the loop.
 

@@ -6,6 +6,7 @@ A loop over `enumerate(x)` is one over positions, of which each tells what the l
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,7 +62,7 @@ class Walk:
                 yield arg
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """Whether a value is an integer that is known, or that a call tells."""
     return type(value) is int or (type(value) is HostScalar and value.kind is int)
 
@@ -75,7 +76,7 @@ def _plain(over: Any) -> Any:
 
 
 def _integers(over: Walk) -> Span | None:
-    """The integers of a range, or of one from its end; None where its step is not known."""
+    """The integers of a range, or of one from its end; None where its step is zero."""
     if over.function is reversed:
         span = _integers(over.args[0])
         if span is None:
@@ -83,10 +84,11 @@ def _integers(over: Walk) -> Span | None:
         last = span.at(f"({span.count()[0]}) - 1", span.count()[1] - 1)
         return Span(last, span.at("-1", -1), -span.step)
     args = over.args
-    if not 1 <= len(args) <= 3 or not all(map(_is_integer, args)):
+    if not 1 <= len(args) <= 3 or not all(map(is_integer, args)):
         return None
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    return Span(start, stop, step) if type(step) is int and step else None
+    known = operator.index(step)  # which is a value that the trace is made for
+    return Span(start, stop, known) if known else None
 
 
 def _length(tracing: Any, over: Any) -> Any:
@@ -111,7 +113,7 @@ def _length(tracing: Any, over: Any) -> Any:
     if over.function is None:
         return _length(tracing, args[0])
     if over.function is enumerate:
-        known = len(args) == 1 or (len(args) == 2 and _is_integer(args[1]))
+        known = len(args) == 1 or (len(args) == 2 and is_integer(args[1]))
         return _length(tracing, args[0]) if known else None
     if over.function is not zip:
         return None

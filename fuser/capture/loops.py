@@ -21,14 +21,15 @@ from typing import Any
 import numpy as np
 
 from fuser.base import budget
+from fuser.base.errors import Unsupported
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.unexpected import is_fault
 from fuser.capture import loop_calls
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import Choice, both, negated
 from fuser.capture.loop_passes import Looked, Pass
-from fuser.capture.loop_values import UNBOUND, Span, is_plain, is_value
-from fuser.capture.loop_walks import Walk
+from fuser.capture.loop_values import UNBOUND, Span, hint_of, is_plain, is_value, text_of
+from fuser.capture.loop_walks import Walk, is_integer
 from fuser.capture.staging import LoopSource
 from fuser.tracing.late_lists import StackedList
 from fuser.tracing.late_numbers import LateNumber, as_arrays
@@ -37,6 +38,9 @@ from fuser.tracing.traced_scalars import HostScalar
 
 #: So many iterations, if the code states the number, are unrolled without a look.
 FEW = 2
+#: Iterations of a comprehension that are unrolled: one kernel has them all.
+_SHORT = 8
+_ALONE = 64  # outside of other loops: more parts make no array, see `sequences`
 #: Passes over a body at most: each may find more arrays that it changes.
 _PASSES = 6
 #: Bytes of an array of constants, made in the function, that a loop may read.
@@ -44,6 +48,16 @@ _TABLE = 4096
 #: Iterations that are unrolled, each as its values decide, until an argument's array is carried no
 #: more: others see it.
 _PEELS = 3
+
+
+def is_short(tracing: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a range of a comprehension has few integers, the same in all iterations around it."""
+    if not all(map(is_integer, args)) or not all(map(hint_of, args[2:])):
+        return False
+    symbols = {s for end in args for s in scalar_symbols(text_of(end))}
+    inside = {number.text for number, leaf in tracing.scalars if leaf < 0}
+    few = len(range(*map(hint_of, args))) <= (_SHORT if inside else _ALONE)
+    return few and inside.isdisjoint(symbols)
 
 
 class Loop:
@@ -95,7 +109,9 @@ class Loop:
         self._older: Before | None = None  # the first iteration
         if source.tested:
             self._span = Span(0, sys.maxsize, 1)
-        elif not self._is_range():
+        elif not self._is_range() or (
+            source.few and function is range and is_short(tracing, args)
+        ):
             self._iterator = iter(self._walk)
         elif not self._span.count()[1]:
             tracing.guard_value(f"({self._span.count()[0]}) >= 1", False)
@@ -106,6 +122,10 @@ class Loop:
         span = self._walk.span(self._tracing)
         if span is None:
             return False
+        if self._source.lists and abs(span.step) > 1 and not self._source.index_read:
+            self._walk = Walk(None, (self._walk,))  # by positions, which are those of the items
+            span = self._walk.span(self._tracing)
+            assert span is not None
         self._span = span
         return not span.constant or span.count()[1] > FEW or self._source.breaks
 
@@ -320,6 +340,8 @@ class Loop:
         """
         iterations = operations = 0
         self._end_look()
+        if self._source.listed and not self._source.few:
+            raise Unsupported("control-flow", "a comprehension", reason or "few iterations")
         if self._inside is not None and not self._source.tested:  # each as the last look
             iterations = self._span.count()[1]
             operations = self._left - budget.left("operations")
@@ -391,6 +413,8 @@ class Loop:
         self._restore_tables()
         try:
             if inside.appended.keys() != inside.rooms.keys():
+                if self._source.listed and not inside.computes():
+                    raise NotALoop("it lists parts of arrays, or one number after the other")
                 self._inside = self._look_at(inside.found_env, inside.make_rooms())
                 return self._begin()
             if inside.look(env):

@@ -621,7 +621,9 @@ def _operand(steps: list[Any], place: int, names: dict[str, Any]) -> tuple[Any, 
 def _twin(function: FunctionType) -> Staged | None:
     """The twin of a function with loops that are not known to be short, see `staging`."""
     code = function.__code__
-    if not codes.may_have_twin(code) or codes.has_short_loops(function):
+    if not codes.may_have_twin(code):
+        return None
+    if codes.has_loops(code) and codes.has_short_loops(function):
         return None
     from fuser.capture.staging import staged  # most functions have none
 
@@ -638,12 +640,16 @@ def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
 
     if type(source) is not LoopSource:
         from fuser.capture.element_staging import NotTaken, is_of_arrays
+        from fuser.capture.loops import is_short
 
         if is_of_arrays(source, sys._getframe(1).f_locals):
             return NotTaken
+        tracing = substitution.tracing
+        if told[-1] and (tracing.looking or is_short(tracing, told[-1])):
+            return NotTaken  # a comprehension
         from fuser.capture.element_loops import ElementLoop  # most functions have none
 
-        return ElementLoop(substitution.tracing, source, substitution.refused)
+        return ElementLoop(tracing, source, substitution.refused)
     from fuser.capture.loops import Loop
 
     return Loop(substitution.tracing, substitution.admits, substitution.looked, source, *told)

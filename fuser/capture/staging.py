@@ -137,6 +137,9 @@ class LoopSource:
         ways: for each way out of its body, what is read where it leads; None for an exception.
         decisions: each `if` in it.
         lists: names of lists that nothing else sees, and that each iteration appends one item to.
+        listed: it was a comprehension.
+        few: it was one, and few iterations, of a number that a call tells, are unrolled; else all
+            of them would be values that the trace reads.
     """
 
     index: str
@@ -153,6 +156,8 @@ class LoopSource:
     ways: tuple[frozenset[str] | None, ...]
     decisions: tuple[Decision, ...]
     lists: tuple[str, ...] = ()
+    listed: bool = False
+    few: bool = False
 
 
 @record
@@ -181,7 +186,7 @@ def _staged(code: CodeType, _: str) -> Staged | None:
         return None
     module, function = found
     own = code
-    if any(type(part) is CodeType for part in code.co_consts) and _expand(function):
+    if comprehensions.written_out(function):
         expanded = _code_of(compile(ast.fix_missing_locations(module), *_options(code)), code)
         if expanded is None or expanded.co_freevars != code.co_freevars:
             return None
@@ -199,13 +204,6 @@ def _staged(code: CodeType, _: str) -> Staged | None:
     known = tuple(loops.get(c, c) if type(c) is str else c for c in twin.co_consts)
     twin = twin.replace(co_consts=(*known, Original(code)))
     return Staged(twin, tuple(stage.loops))
-
-
-def _expand(function: ast.FunctionDef) -> bool:
-    """Write out comprehensions in loops; whether there were any."""
-    expanding = comprehensions.Expanding()
-    expanding.visit(function)
-    return expanding.changed
 
 
 def definition(code: CodeType) -> ast.FunctionDef | None:
@@ -391,6 +389,12 @@ class _Stage:
             ast.copy_location(each, group[0])
         call = made[0].value  # type: ignore[attr-defined]
         call.args[1] = ast.copy_location(ast.Constant(None), group[0])
+        loops = [each for each in group if isinstance(each, _LOOPS)]
+        over: Any = getattr(loops[0], "iter", None)
+        if len(loops) == 1 and getattr(loops[0], "few", False) and _is_range(over):
+            calls = [n for arg in over.args for n in tree_nodes(arg) if isinstance(n, ast.Call)]
+            if all(isinstance(n.func, ast.Name) and n.func.id == "len" for n in calls):
+                call.args[2].elts = over.args  # of a comprehension, how many elements it has
         return made
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
@@ -458,6 +462,8 @@ class _Stage:
                        else read | {*leaving.flags} for way, read in enumerate(leaving.read)),
             decisions=tuple(self._decisions(node, number, kept)),
             lists=lists,
+            listed=hasattr(node, "few"),
+            few=getattr(node, "few", False),
         ))  # fmt: skip
         self._ask_to_append(body, lists, number)
         return number

@@ -94,6 +94,18 @@ def _len(value: Any, /) -> Any:
     return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
 
 
+def _of_list(function: Callable[..., Any], late: Callable[[Any], Any]) -> Callable[..., Any]:
+    """`sum`, `max` or `min`; `late` is what it is of a list that a loop has appended to."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and late_lists.is_late(args[0]):
+            return late(args[0])
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _hasattr(value: Any, name: str, /) -> bool:
     """`hasattr`: what stands in has the attributes of what it stands for."""
     if is_stand_in(value):
@@ -177,6 +189,9 @@ def _number(value: Any) -> Any:
 BUILTINS: dict[str, Any] = {
     "len": _len, "type": _Type(), "hasattr": _hasattr, "getattr": _getattr, "id": _id,
     "print": _print,
+    "sum": _of_list(sum, lambda items: items.total()),
+    "max": _of_list(max, lambda items: items.extreme(True)),
+    "min": _of_list(min, lambda items: items.extreme(False)),
 }  # fmt: skip
 #: Classes that a function finds replaced where it does nothing with them but call them.
 CALLED: dict[str, Any] = {"float": _float, "int": _int}

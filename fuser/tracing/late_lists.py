@@ -83,6 +83,14 @@ class LateList:
         """One item."""
         raise self.refused("an item of it, or a part")
 
+    def total(self) -> Any:
+        """Its sum."""
+        raise self.refused("its sum")
+
+    def extreme(self, largest: bool) -> Any:
+        """The largest of it, or the least."""
+        raise self.refused("the largest or least of its items")
+
     def refused(self, found: str) -> Unsupported:
         """Why the function cannot go on so."""
         told = f"{found}; make an array of the list (np.array) and use that"
@@ -191,8 +199,33 @@ class StackedList(LateList):
         """A number of it."""
         if type(index) is not int or self.kind == "array" or self.first or self.step < 0:
             return super().item(index)
-        item = self.room[index]
-        return item if self.kind == "scalar" else LateNumber(item.tracing, item.node, self.kind)
+        return self._number(self.room[index])
+
+    def total(self) -> Any:
+        """Its sum in Python's order, from 0; that of Python's floats has no errors since 3.12."""
+        plain = self.kind == "scalar" or (self.kind == "pyfloat" and sys.version_info < (3, 12))
+        if self.first or self.room.dtype.kind not in "iuf" or not (plain or self.kind == "array"):
+            return super().total()
+        sums = np.add.accumulate(self.rows(), axis=0, dtype=self.room.dtype)
+        return self._number(sums[-1] + 0)
+
+    def extreme(self, largest: bool) -> Any:
+        """Python's: the first of the largest, where NaN is none unless it comes first."""
+        if self.first or self.room.dtype.kind not in "iuf" or self.kind == "array":
+            return super().extreme(largest)
+        rows = compared = self.rows()
+        if rows.dtype.kind == "f":
+            compared = np.where(np.isnan(rows), -np.inf if largest else np.inf, rows)
+        place = compared.argmax() if largest else compared.argmin()
+        if rows.dtype.kind == "f":
+            place = np.where(np.isnan(rows[0]), 0, place)
+        return self._number(np.take(rows, place))
+
+    def _number(self, item: Any) -> Any:
+        """A number as the items are."""
+        if self.kind in ("scalar", "array"):
+            return item
+        return LateNumber(item.tracing, item.node, self.kind)
 
     def __iter__(self) -> Any:
         """Refused, but where NumPy looks for whoever joins the items of a list (`np.stack`)."""
