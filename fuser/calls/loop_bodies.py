@@ -22,7 +22,7 @@ from fuser.calls.trace_cache import Signature
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts
 from fuser.ir.attributes import Region as Box
-from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended
+from fuser.ir.loops import STATED, UNSET, Entry, IterationFailed, Region, ended
 from fuser.ir.views import FULL, Chain, Index, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import (
@@ -156,7 +156,8 @@ class Runner:
         self._step = step
         self._phases = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
         self.copied = tuple(
-            each and place not in step.owned for place, each in enumerate(step.region.copied)
+            each if place not in step.owned else False
+            for place, each in enumerate(step.region.copied)
         )
         self._waits = _may_wait(step)
         self._loop = self._written(self.copied)
@@ -188,7 +189,7 @@ class Runner:
         finally:
             batch.end()
 
-    def _written(self, copied: Sequence[bool]) -> Callable[..., list[Any]]:
+    def _written(self, copied: Sequence[bool | str]) -> Callable[..., list[Any]]:
         """The loop as a Python function, which copies some of its carried arrays."""
         region = changed(self._step.region, copied=tuple(copied))
         interchange = self._step.interchange
@@ -276,7 +277,7 @@ def _written(
     state = [*arrays[: region.carried], *later]
     writer = _Expressions({"copy": _copied, "region": region, "Failed": IterationFailed})
     writer.objects.update(range=range, asarray=_array, ended=ended)
-    writer.objects.update(twin=_twin, max=max, min=min)
+    writer.objects.update(twin=_twin, max=max, min=min, made=_made)
     index = region.index
     needed = {*numbers, *region.updates}
     leaving = region.leaving
@@ -288,11 +289,13 @@ def _written(
     }  # which are arrays without axes between iterations
     kernels: list[str] = []
     lines = [f"[{', '.join(arrays[: region.carried])}] = entry.carried"]
-    copied = [name for name, each in zip(arrays, region.copied, strict=False) if each]
-    lines += [f"{name} = copy({name})" for name in copied]
+    copied = dict(zip(arrays, region.copied, strict=False))
+    lines += [f"{name} = copy({name})" for name, each in copied.items() if each is True]
     lines += [f"{name} = asarray({name})" for name in arrays if name in scalars]
     fixed = arrays[region.carried :]
     lines += [f"[{', '.join(fixed)}] = entry.fixed"]
+    others = ", ".join(name for name in arrays if copied.get(name) != UNSET)
+    lines += [f"{name} = made({name}, {others})" for name, each in copied.items() if each == UNSET]
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", "whole = range(*entry.span) if all(entry.first) else range(0)"]
@@ -412,6 +415,11 @@ def _copied(value: Any) -> Any:
         return value.copy("K")
     made[...] = value
     return made
+
+
+def _made(like: Any, *others: Any) -> Any:
+    """A new array of an array's shape and dtype, with any content, where other arrays are."""
+    return get_backend(backend_of(others)).empty(like.shape, like.dtype)
 
 
 def _around(box: Box, shape: dims.Shape) -> Iterator[str]:

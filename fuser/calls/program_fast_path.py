@@ -76,7 +76,8 @@ class _Path:
             self.reason_counts = notices.counts_of(trace.stopped)
             self.counts = {**self.counts, **self.reason_counts}
         self.sizes = {name: size for name, size in call.sizes.items() if name not in self.scalars}
-        self.told = told_by_integers(program)
+        # decisions follow one another for lengths that all calls share
+        self.told = told_by_integers(program) if self.alone else {}
         pinned = sorted(integers_of(program)) if not self.told else ()
         self.integers = {name: call.numbers[name] for name in pinned}
         self.late = {**dict.fromkeys(late_lengths(program)), **self.told}
@@ -349,8 +350,6 @@ def make_ready_program(
     path = _Path(call, program, owner, len(leaves))
     if path.alone:
         return ReadyProgram(path, {}, None)
-    if path.told:  # decisions follow one another for lengths that all calls share
-        return None
     positional = not names and structure == (tuple(map(trees.Leaf, range(len(leaves)))), {})
     if call.specialisation.trace.stopped is not None and not positional:
         return None

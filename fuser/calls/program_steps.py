@@ -271,7 +271,11 @@ def has_short_way(call: Call, program: Program) -> bool:
         return False
     made = [name for step in program.steps for name in step.stored]
     given = [program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)]
-    if len(set(given)) < len(given) or not set(program.outputs) <= set(made):
+    indices = {leaf.index for leaf in trace.leaves if isinstance(leaf, (OutNode, OutView))}
+    values = {program.outputs[index] for index in indices}  # two of one value are two arrays
+    if len(set(given)) < len(given) or len(values) < len(indices):
+        return False
+    if not set(program.outputs) <= set(made):
         return False
     if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
         return False

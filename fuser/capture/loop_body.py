@@ -285,10 +285,12 @@ class Body:
         found, trace = self._pass, self.trace
         results = [self._left(leaf, place) for place, leaf in enumerate(trace.leaves)]
         written = {id(slot) for slot in found.slots if is_written(slot)}
+        rooms = {id(array.storage) for array in found.rooms.values()}
         copied = tuple(
+            loops.UNSET if id(slot.storage) in rooms else
             any(id(each) in written for each in self._carried.cycle.get(id(slot), ()))
             for slot in found.slots
-        )
+        )  # fmt: skip
         writes = [(k, output, region.text if region else "") for k, output, region in trace.writes]
         index = self._numbers[found.index.text]
         body = loops.spell(

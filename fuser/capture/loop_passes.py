@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,13 +15,13 @@ from fuser.base.records import record
 from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
 from fuser.capture.codes import UNROLLED_OPERATIONS
-from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written
+from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written, text_of
 from fuser.capture.staging import LoopSource
 from fuser.ir.graph import Node, make_constant, make_input, walk
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.indices import length_of
 from fuser.tracing.late_numbers import LATE, LateNumber
-from fuser.tracing.makers import unset
+from fuser.tracing.makers import blank
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
@@ -28,6 +29,8 @@ from fuser.tracing.traced_scalars import HostScalar
 #: So many writes into parts of arrays may the iterations of a loop have that is unrolled, see
 #: `UNROLLED_OPERATIONS`.
 UNROLLED_WRITES = 8
+#: Bytes of an array for what a loop may append to a list until it ends early.
+_ROOM = 1 << 30
 #: Numbers of placeholders' names: no argument has such a one.
 _FIRST = 1_000_000
 
@@ -233,33 +236,42 @@ class Pass:
     # -- lists ----------------------------------------------------------------------------------
 
     def append(self, name: str, value: Any) -> None:
-        """Note what an iteration appends to a list, and write it where there is room for it."""
-        item = self.appended[name] = Appended.of(value)
-        if (room := self.rooms.get(name)) is None:
-            return
-        start, step = self.span.start, self.span.step
-        if step not in (1, -1):
-            raise NotALoop(f"{name} is a list that a loop in steps of {step} appends to")
-        place = self.index if start == 0 else self.index - start if step > 0 else start - self.index
-        late = type(item.value) is LateNumber
-        room[place] = self.tracing.wrap(item.value.node, True) if late else item.value
+        """Note what an iteration appends to a list."""
+        self.appended[name] = Appended.of(value)
 
-    def _check_kept(self, name: str, item: Appended) -> None:
-        """See that what is appended stays as it is: a list keeps arrays, and no copies of them.
+    def write_lists(self) -> bool:
+        """Write what the iteration has appended where there is room for it; whether there is.
+
+        Where it appends nothing it ends the loop: nobody looks at that item.
 
         Raises:
-            NotALoop: iterations may write into it.
+            NotALoop: later iterations may write into it.
         """
+        if self.appended.keys() != self.rooms.keys():
+            return False
+        start, step = self.span.start, self.span.step
+        if self.rooms and step not in (1, -1):
+            raise NotALoop(f"a loop in steps of {step} appends to a list")
+        place = self.index if start == 0 else self.index - start if step > 0 else start - self.index
+        for name, item in self.appended.items():
+            self._check_kept(name, item)
+            value = item.value
+            if type(value) is LateNumber:
+                value = self.tracing.wrap(value.node, True)
+            self.rooms[name][place] = value
+        return True
+
+    def _check_kept(self, name: str, item: Appended) -> None:
+        """See that what is appended stays as it is: a list keeps arrays, and no copies of them."""
         if item.kind != "array":
             return
-        if self.decided:  # what both branches leave may be an array from before
-            raise NotALoop(f"{name} is a list of arrays in a loop that decides")
         rooms = [array.storage for array in self.rooms.values()]
         for slot in self.slots:
-            kept = slot.memory and slot.storage is not item.value.storage
+            kept = slot.memory and slot.storage is not item.value.storage and not self.decided
             if is_written(slot) and slot.storage not in rooms and not kept:
                 raise NotALoop(f"{name} is a list of arrays that are written into")
-        if item.value.storage.node is not item.node:
+        chosen = self.decided and item.value.storage.shared
+        if chosen or item.value.storage.node is not item.node:
             raise NotALoop(f"{name} is a list of arrays that are written into")
 
     def computes(self) -> bool:
@@ -292,8 +304,21 @@ class Pass:
             if any(not self.symbols.isdisjoint(scalar_symbols(each)) for each in texts):
                 raise NotALoop(f"{name} is a list of arrays of several shapes")
             dims = tuple(length_of(n) if type(n) is HostScalar else int(n) for n in lengths)
-            found[name] = unset(self.tracing, dims, item.dtype)
+            if self.ends_early:
+                self._limit(name, lengths, item.dtype.itemsize)
+            room = Storage(blank(self.tracing, dims, item.dtype))
+            found[name] = TracedArray.make(self.tracing, room, (), False)
         return found
+
+    def _limit(self, name: str, lengths: Sequence[Any], itemsize: int) -> None:
+        """See that room for as many items as there may be is no more than `_ROOM`."""
+        texts = [text_of(n) for n in lengths]
+        size = math.prod(map(int, map(hint_of, lengths)))
+        if size * itemsize > _ROOM:
+            raise NotALoop(f"{name} is a list that may become too long")
+        if any(type(n) is HostScalar for n in lengths):
+            product = " * ".join(f"({text})" for text in texts)
+            self.tracing.guard_value(f"{product} <= {_ROOM // itemsize}", True)
 
     # -- what a pass has left -------------------------------------------------------------------
 
@@ -307,8 +332,6 @@ class Pass:
         self.env = env
         if self._finds_more() or self._finds_own():
             return True
-        for name, item in self.appended.items():
-            self._check_kept(name, item)
         for name, number in self.numbers.items():
             left = env.get(name, UNBOUND)
             if not is_number(left) or type(hint_of(left)) is not number.kind:

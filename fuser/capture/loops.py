@@ -30,7 +30,7 @@ from fuser.capture.choices import Choice, both, negated
 from fuser.capture.loop_passes import Looked, Pass
 from fuser.capture.loop_values import UNBOUND, Span, hint_of, is_plain, is_value, text_of
 from fuser.capture.loop_walks import Walk, is_integer
-from fuser.capture.staging import LoopSource
+from fuser.capture.staging import LoopSource, count_of
 from fuser.tracing.late_lists import StackedList
 from fuser.tracing.late_numbers import LateNumber, as_arrays
 from fuser.tracing.traced_array import TracedArray
@@ -91,7 +91,7 @@ class Loop:
         self._passes, self._left, self._looking = 0, 0, False
         self._tables: list[tuple[str, Any, Any]] = []
         self._peeled, self._peels = False, 0
-        self._copies = False  # a decision stands for an array that others see
+        self._copies = False  # a decision stands for an array that others see, or for a list
         self._decides = False  # values decide in the first iteration, which is unrolled
         self._peeling: Pass | None = None
         self._inside: Pass | None = None
@@ -292,6 +292,7 @@ class Loop:
         """Append an item to a list; where an iteration is looked at, note what it is."""
         if self._inside is None:
             to.append(item)
+            self._copies |= any(choice.is_open for choice in self._choices)  # perhaps
         else:
             self._inside.append(name, item)
 
@@ -412,7 +413,7 @@ class Loop:
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
         self._restore_tables()
         try:
-            if inside.appended.keys() != inside.rooms.keys():
+            if not inside.write_lists():
                 if self._source.listed and not inside.computes():
                     raise NotALoop("it lists parts of arrays, or one number after the other")
                 self._inside = self._look_at(inside.found_env, inside.make_rooms())
@@ -496,12 +497,14 @@ class Loop:
         for name, item in found.appended.items():
             held: list[Any] = []
             if item.kind == "array":
-                seen = [a.storage for a in self._bound.values() if isinstance_of(a, TracedArray)]
-                seen += [a.storage for a in found.given.values() if isinstance_of(a, TracedArray)]
+                known = *self._bound.values(), *found.given.values()
+                seen = [each.storage for each in known if isinstance_of(each, TracedArray)]
                 seen.append(item.value.storage)
                 held = [(storage, storage.node) for storage in seen]
             room, first = found.rooms[name], self._lists[name]
-            left[name] = StackedList(room, first, item.kind, held)
+            count = self._bound.get(count_of(name))
+            begun = found.found_env.get(count_of(name), 0)  # in iterations that were unrolled
+            left[name] = StackedList(room, first, item.kind, held, count, begun)
         return left
 
     # -- names ---------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ from fuser.capture.loop_jumps import LOOPS as _LOOPS
 from fuser.capture.loop_jumps import (
     RAISED,
     Leaving,
+    nodes,
     put_raises_behind,
     raised,
     way_of,
@@ -158,6 +159,11 @@ class LoopSource:
     lists: tuple[str, ...] = ()
     listed: bool = False
     few: bool = False
+
+
+def count_of(name: str) -> str:
+    """The name of the number of items that a loop has appended to a list, where it ends early."""
+    return f"count of {name}"
 
 
 @record
@@ -442,8 +448,13 @@ class _Stage:
         inner = (part for part in tree_nodes(*body) if isinstance(part, _LOOPS))
         decides = lists and any(isinstance(n, ast.If) for part in inner for n in tree_nodes(part))
         breaks = len(leaving.raising) < len(leaving.read)
-        if tested or breaks or decides or not self._shared.isdisjoint(lists):
+        if tested or decides or not self._shared.isdisjoint(lists):
             lists = ()
+        read = dict.fromkeys(_loaded(_with_test(node)))
+        self._ask_to_append(body, lists, number, breaks)
+        counts = [*map(count_of, lists)] if breaks else []
+        kept |= {*counts}
+        changed |= dict.fromkeys(counts)
         # What no iteration need set, the loop may leave as it was.
         exposed = live_before(_with_test(node), kept)
         self.loops.append(LoopSource(
@@ -453,32 +464,35 @@ class _Stage:
             later=tuple(name for name in changed if name not in exposed and name in kept),
             kept=kept,
             assigned=frozenset((*changed, *targets)),
-            read=tuple(n for n in dict.fromkeys(_loaded(_with_test(node))) if n not in lists),
+            read=tuple(name for name in read if name not in lists),
             where=f"{self._place}:{node.lineno}",
             tested=tested,
             breaks=breaks,
             flags=(*leaving.flags, *([node.flag] if hasattr(node, "flag") else ())),
             ways=tuple(None if way in leaving.raising else kept if read is None
-                       else read | {*leaving.flags} for way, read in enumerate(leaving.read)),
+                       else read | {*leaving.flags, *counts}
+                       for way, read in enumerate(leaving.read)),
             decisions=tuple(self._decisions(node, number, kept)),
             lists=lists,
             listed=hasattr(node, "few"),
             few=getattr(node, "few", False),
         ))  # fmt: skip
-        self._ask_to_append(body, lists, number)
         return number
 
-    def _ask_to_append(self, body: list[ast.stmt], lists: Sequence[str], number: int) -> None:
-        """Have statements ask the loop to append to lists, also where an exception has not come."""
-        for place, each in enumerate(body):
+    def _ask_to_append(
+        self, body: list[ast.stmt], lists: Sequence[str], number: int, counted: bool
+    ) -> None:
+        """Have statements ask the loop to append to lists, and count, where it may end early."""
+        for place, each in reversed(list(enumerate(body))):
+            if isinstance(each, ast.If):
+                self._ask_to_append(each.body, lists, number, counted)
+                self._ask_to_append(each.orelse, lists, number, counted)
             if (name := _appends_to(each)) in lists:
-                made = self._parsed([f"L.append({name!r}, LIST, ITEM)"], each, [], number)
+                text = [f"L.append({name!r}, LIST, ITEM)", *["N0 = N0 + 1"] * counted]
+                made = self._parsed(text, each, [count_of(name)], number)
                 given = made[0].value.args  # type: ignore[attr-defined]
                 given[1:] = [each.value.func.value, *each.value.args]  # type: ignore[attr-defined]
-                body[place] = made[0]
-            elif isinstance(each, ast.If):
-                self._ask_to_append(each.body, lists, number)
-                self._ask_to_append(each.orelse, lists, number)
+                body[place : place + 1] = made
 
     def _decisions(
         self, loop: _Loop, number: int, kept: frozenset[str]
@@ -545,8 +559,10 @@ class _Stage:
             begin = repeat.body[0]
             assert isinstance(begin, ast.Assign)
             begin.targets = [node.target]
+        counts = [count_of(name) for name in source.lists if count_of(name) in source.kept]
         begun = [f"N{k} = False" for k in range(len(source.flags))]
-        return [*self._parsed(begun, node, source.flags, number), *made, *node.orelse]
+        begun += [f"N{len(begun) + k} = 0" for k in range(len(counts))]
+        return [*self._parsed(begun, node, [*source.flags, *counts], number), *made, *node.orelse]
 
     def _decision(self, node: ast.If, number: int, place: int) -> list[ast.stmt]:
         """The statements in place of an `if` in a loop's body."""
@@ -787,16 +803,20 @@ def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
     """Of each loop, by identity, the lists that are made before it and that it only appends to.
 
     One is a list of its own: between `name = [...]` and the loop, in one block, it is named where
-    items are appended and nowhere else.
+    items are appended and nowhere else; in the loop where that is left by `return`, too. No
+    iteration passes by without appending to it, but one with which the loop ends.
     """
     found = {}
     for parent in tree_nodes(function):
         for block in (getattr(parent, field, []) for field in ("body", "orelse", "finalbody")):
             for place, loop in enumerate(block if isinstance(block, list) else []):
-                if not isinstance(loop, ast.For):
+                own = list(nodes(loop.body)) if isinstance(loop, ast.For) else [ast.Continue()]
+                if any(isinstance(each, ast.Continue) for each in own):
                     continue
                 if names := dict.fromkeys(filter(None, map(_appends_to, loop.body))):
                     named = Counter(n.id for n in tree_nodes(loop) if isinstance(n, ast.Name))
+                    left = [each for each in own if isinstance(each, ast.Return)]
+                    named.subtract(n.id for n in tree_nodes(*left) if isinstance(n, ast.Name))
                     found[id(loop)] = tuple(
                         name for name in names if named[name] == 1 and _is_own(name, block[:place])
                     )

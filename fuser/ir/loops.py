@@ -27,6 +27,8 @@ STATED = 8
 TRIPS = "trips"
 #: In a text that stands in another one, numbers of the inner one are spelled so.
 _INNER = "number_of_a_loop"
+#: Of a carried array that has no values yet, see `Region.copied`.
+UNSET = "unset"
 _NUMBER = re.compile(r"s[0-9]+")
 
 
@@ -71,7 +73,8 @@ class Region:
         index: the name of the loop's index among the numbers.
         updates: numbers that iterations change: what the next one has, by name.
         guards: (host expression, truth) pairs that hold in every iteration.
-        copied: for each carried array, whether the region works on a copy of the first one.
+        copied: for each carried array, whether the region works on a copy of the first one; or
+            `UNSET`, where that has no values: on a new one of its shape.
         leaving: when it ends before its range does, and what it says of that.
     """
 
@@ -82,7 +85,7 @@ class Region:
     index: str
     updates: Mapping[str, str]
     guards: tuple[tuple[str, bool], ...]
-    copied: tuple[bool, ...]
+    copied: tuple[bool | str, ...]
     leaving: Leaving = Leaving()
 
     @property
@@ -112,8 +115,8 @@ class Entry:
 
 def spell(
     graph: Graph, results: Sequence[str], writes: Sequence[tuple[int, int, str]], index: str,
-    updates: Mapping[str, str], guards: Sequence[tuple[str, bool]], copied: Sequence[bool],
-    leaving: Leaving,
+    updates: Mapping[str, str], guards: Sequence[tuple[str, bool]],
+    copied: Sequence[bool | str], leaving: Leaving,
 ) -> str:  # fmt: skip
     """The part of a region's call that says what it is: see `Region`."""
     body = re.sub(rf"\b(host|{_INNER}_*)\(", _deeper, graph.text)
@@ -141,7 +144,7 @@ def _nearer(found: re.Match[str]) -> str:
 def _region(
     body: str, results: tuple[str, ...], writes: tuple[tuple[int, int, str], ...], index: str,
     updates: tuple[tuple[str, str], ...], guards: tuple[tuple[str, bool], ...],
-    copied: tuple[bool, ...], leaving: tuple[int, tuple[str, ...], int, bool],
+    copied: tuple[bool | str, ...], leaving: tuple[int, tuple[str, ...], int, bool],
 ) -> Region:  # fmt: skip
     """A region by the parts of its text.
 

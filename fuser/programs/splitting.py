@@ -457,7 +457,7 @@ def _walk_to(
     return [node for node in order if id(node) not in names]
 
 
-def _is_handed_over(names: Sequence[str], place: int, copied: Sequence[bool]) -> bool:
+def _is_handed_over(names: Sequence[str], place: int, copied: Sequence[bool | str]) -> bool:
     """Whether a loop that takes operands of some names may write into one that nothing else needs.
 
     Where it takes one value several times, it is the first of them, if all others are copied before
@@ -465,5 +465,5 @@ def _is_handed_over(names: Sequence[str], place: int, copied: Sequence[bool]) ->
     """
     same = [each for each, name in enumerate(names) if name == names[place]]
     return same == [place] or (
-        same[0] == place and all(each < len(copied) and copied[each] for each in same)
+        same[0] == place and all(each < len(copied) and bool(copied[each]) for each in same)
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.ir.graph import Node
-from fuser.tracing.late_numbers import LateNumber, read
+from fuser.tracing.late_numbers import KINDS, LateNumber, read
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
 
@@ -167,21 +167,43 @@ class StackedList(LateList):
 
     def __init__(
         self, room: TracedArray, first: Sequence[Any], kind: str,
-        held: Sequence[tuple[Storage, Node]],
+        held: Sequence[tuple[Storage, Node]], count: Any = None, begun: int = 0,
     ) -> None:  # fmt: skip
-        """Keep them, too."""
+        """Keep them, too.
+
+        Args:
+            room: what holds the items that the loop has appended.
+            first: see above.
+            kind: see above.
+            held: see above.
+            count: how many items it has counted, of a loop that may end early; else None.
+            begun: how many of these are in `first`.
+        """
         super().__init__(room)
         self.first, self.kind, self.held = tuple(first), kind, held
+        self._count, self._begun = count, begun
+
+    @property
+    def filled(self) -> Any:
+        """How many items of the room there are: a loop that ends early tells it when run."""
+        if self._count is None:
+            return self.room.shape[0]
+        self._count = read(self._count)
+        return self._count - self._begun
 
     def length(self) -> Any:
-        """Of the room, all of which is filled."""
-        return self.room.shape[0] + len(self.first)
+        """Those before the loop, too."""
+        return self.filled + len(self.first)
 
     def rows(self) -> Any:
-        """The items beside each other."""
+        """The items beside each other; of none, an empty array of floats."""
         if any(storage.node is not node for storage, node in self.held):
             raise self.refused("its items after they were written into")
         found = self.room
+        if self._count is not None:
+            if not self.length():
+                return np.zeros(0)
+            found = found[: self.filled]
         if self.first:
             from fuser.tracing import sequences
 
@@ -192,13 +214,26 @@ class StackedList(LateList):
         return found[::-1].copy() if self.step < 0 else found.copy()
 
     def numbers(self) -> Any:
-        """The rows, if it has numbers of this loop alone."""
-        return super().numbers() if self.kind == "array" or self.first else self.rows()
+        """The rows, if all items are numbers of one kind."""
+        if self.kind == "array" or not all(map(self._is_alike, self.first)):
+            return super().numbers()
+        found = self.rows()
+        return found if isinstance(found, TracedArray) else self.room[:0].copy()
+
+    def _is_alike(self, item: Any) -> bool:
+        """Whether an item from before the loop is of the kind that the loop appends."""
+        if self.kind == "scalar":
+            return bool(getattr(item, "generic", False)) and item.dtype == self.room.dtype
+        return getattr(item, "kind", type(item)) in (self.kind, KINDS[self.kind])
 
     def item(self, index: Any) -> Any:
         """A number of it."""
         if type(index) is not int or self.kind == "array" or self.first or self.step < 0:
             return super().item(index)
+        if self._count is not None:
+            if not -self.filled <= index < self.filled:
+                raise IndexError("list index out of range")
+            index += self.filled if index < 0 else 0
         return self._number(self.room[index])
 
     def total(self) -> Any:
@@ -206,6 +241,8 @@ class StackedList(LateList):
         plain = self.kind == "scalar" or (self.kind == "pyfloat" and sys.version_info < (3, 12))
         if self.first or self.room.dtype.kind not in "iuf" or not (plain or self.kind == "array"):
             return super().total()
+        if self._count is not None and not self.length():
+            return 0
         sums = np.add.accumulate(self.rows(), axis=0, dtype=self.room.dtype)
         return self._number(sums[-1] + 0)
 
@@ -213,6 +250,8 @@ class StackedList(LateList):
         """Python's: the first of the largest, where NaN is none unless it comes first."""
         if self.first or self.room.dtype.kind not in "iuf" or self.kind == "array":
             return super().extreme(largest)
+        if self._count is not None and not self.length():
+            return max([]) if largest else min([])  # raises
         rows = compared = self.rows()
         if rows.dtype.kind == "f":
             compared = np.where(np.isnan(rows), -np.inf if largest else np.inf, rows)
@@ -244,6 +283,8 @@ class StackedList(LateList):
         if len(args) == 1 and args[0] is self and function in _JOINING:
             if kwargs.get("axis", 0) == 0 and kwargs.keys() <= {"axis"}:
                 made = self.rows()
+                if not isinstance(made, TracedArray):
+                    return function([])
                 if function is np.vstack and made.ndim != 2:
                     raise self.refused("vstack of it")
                 return made

@@ -15,6 +15,7 @@ import numpy as np
 from fuser.base.errors import DtypeError, Unsupported
 from fuser.ir import infer
 from fuser.ir.dims import Dim
+from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.late_lists import is_late
@@ -92,11 +93,16 @@ def _filled(
     return tracing.wrap(tracing.own(wide, wanted, "C"))
 
 
+def blank(tracing: Tracing, dims: tuple[Dim, ...], dtype: np.dtype[Any]) -> Node:
+    """Zeros that nothing writes into: they take no memory."""
+    node = tracing.operand_node(tracing.operand(0), dtype)
+    wide: Node = tracing.node("broadcast_to", [node], Broadcast(dims))
+    return wide
+
+
 def unset(tracing: Tracing, dims: tuple[Dim, ...], dtype: np.dtype[Any]) -> TracedArray:
     """An array whose elements have no values yet: zeros, or what a loop finds that writes them."""
-    node = tracing.operand_node(tracing.operand(0), dtype)
-    wide = tracing.node("broadcast_to", [node], Broadcast(dims))
-    found: TracedArray = tracing.wrap(tracing.own(wide, dtype, "C"))
+    found: TracedArray = tracing.wrap(tracing.own(blank(tracing, dims, dtype), dtype, "C"))
     found.storage.unset = dims
     return found
 
