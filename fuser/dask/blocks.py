@@ -89,7 +89,9 @@ class Blocks:
         self.labels = AxisLabels(graph, blocks)
         self._inputs = [node for node in graph.nodes if node.op.is_input]
         self.there = self._given(arrays)
-        self._cuts: dict[int, list[int]] = self._divided()
+        self._cuts: dict[int, list[int]] = {}
+        self._axes = self._lengths()
+        self._divide()
         self._decide()
         self._outputs()
         self.there = {}
@@ -118,6 +120,7 @@ class Blocks:
         """Have values be there."""
         self._made.append((nodes, arrays_of))
         self.there.update(zip(map(id, nodes), arrays_of(self.there), strict=True))
+        self._divide()
 
     def number(self, node: Node) -> Any:
         """The value of a constant, or of a scalar that this call knows."""
@@ -135,41 +138,44 @@ class Blocks:
         """The shape of a value."""
         return tuple(map(self._length, node.shape))
 
-    def _divided(self) -> dict[int, list[int]]:
-        """Where axes of each label are cut: where an array that is given is, all counted from 0.
-
-        Chunks are at least as long as the longest halo, so that one lies within the next chunk.
-        """
-        wanted: dict[int, set[int]] = {}
-        longest: dict[int, int] = {}
-        shortest: dict[int, int] = {}
+    def _lengths(self) -> dict[int, tuple[int, int]]:
+        """The shortest and the longest axis of each label."""
+        found: dict[int, tuple[int, int]] = {}
         for node in self.graph.nodes:
             for label, length in zip(self.labels.of(node), self.lengths(node), strict=True):
                 if label is None:
                     continue
-                longest[label] = max(longest.get(label, 0), length)
-                shortest[label] = min(shortest.get(label, length), length)
                 if length == 0:
                     raise refusal(self.graph, node, "it has no elements")
+                shortest, longest = found.get(label, (length, length))
+                found[label] = min(shortest, length), max(longest, length)
+        return found
+
+    def _divide(self) -> None:
+        """Cut axes where the arrays are cut that are there first, all counted from 0.
+
+        Chunks are at least as long as the longest halo, so that one lies within the next chunk.
+        """
+        wanted: dict[int, set[int]] = {}
+        for node in self.graph.nodes:
             array = self.there.get(id(node))
             if isinstance(array, da.Array):
                 for label, lengths in zip(self.labels.of(node), array.chunks, strict=True):
-                    if label is not None:
+                    if label is not None and label not in self._cuts:
                         wanted.setdefault(label, set()).update(itertools.accumulate(lengths))
-        cuts = {}
-        for label, length in shortest.items():
-            halo, kept = longest[label] - length, [0]
-            for cut in sorted(wanted.get(label, ())):
-                if cut - kept[-1] >= max(halo, 1) and length - cut >= max(halo, 1):
+        for label, cuts in wanted.items():
+            shortest, longest = self._axes[label]
+            least, kept = max(longest - shortest, 1), [0]
+            for cut in sorted(cuts):
+                if cut - kept[-1] >= least and shortest - cut >= least:
                     kept.append(cut)
-            cuts[label] = kept[1:]
-        return cuts
+            self._cuts[label] = kept[1:]
 
     def chunks(self, label: Label, length: int) -> tuple[int, ...]:
         """Lengths of the chunks of an axis."""
         if label is None:
             return (length,)
-        ends = [*(cut for cut in self._cuts[label] if cut < length), length]
+        ends = [*(cut for cut in self._cuts.get(label, ()) if cut < length), length]
         return tuple(end - start for start, end in itertools.pairwise([0, *ends]))
 
     # -- what is computed -------------------------------------------------------------------

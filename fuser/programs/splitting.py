@@ -279,10 +279,8 @@ class Splitter:
         chain: list[View] = []
         node = operand
         shares = any(n.payload.shares for n in self._call_of(call))
-        while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
+        while node.op.is_view and id(node) not in self.names:
             inner = node.args[0]
-            if node.op.is_opaque:
-                break
             behind = self._behind(inner)
             seen = node.op.permutes or node.op.repeats or node.op.reshapes  # without a copy
             if not shares and id(behind) not in self.names and not seen:
@@ -305,7 +303,7 @@ class Splitter:
 
     def _behind(self, node: Node) -> Node:
         """The value behind views."""
-        while node.op.structure and len(node.args) == 1 and not node.op.is_opaque:
+        while node.op.is_view:
             if id(node) in self.names:
                 break
             node = node.args[0]

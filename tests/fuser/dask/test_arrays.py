@@ -321,6 +321,19 @@ def test_results_without_axes_are_scalars_where_numpys_are(chunks: Any) -> None:
         np.testing.assert_allclose(one, wanted)
 
 
+@pytest.mark.parametrize(
+    "seen", [lambda x: x[::-1], lambda x: x[::2], lambda x: np.concatenate([x, x * 2]),
+             lambda x: x.reshape(-1), lambda x: x[3:17]],
+)  # fmt: skip
+def test_kernels_go_by_the_chunks_that_dask_gives_what_crosses_them(seen: Any) -> None:
+    """They never make one chunk of several."""
+    fused = fuser.fuse(lambda x: np.exp(seen(x - 1) * 2) - np.sqrt(seen(x)), fallback="error")
+    x = da.from_array(X, chunks=(7, 11))
+    found = fused(x)
+    assert found.chunks == seen(x).chunks
+    np.testing.assert_allclose(found.compute(scheduler="sync"), fused.__wrapped__(X))
+
+
 def test_results_that_others_are_computed_of() -> None:
     """Operation by operation: each is computed, alone too."""
     fused = fuser.fuse(lambda x: ((y := x * 2 + 1), da.cumsum(y, axis=0), y - 1), fallback="allow")
