@@ -5,6 +5,10 @@ block in which it is switched on, and a fused function that is called with Dask 
 `import fuser` does not import this package, nor Dask: `fuser.dask` does.
 """
 
-from fuser.dask.optimization import fused, optimize
+try:
+    from fuser.dask.optimization import fused, optimize
+except ModuleNotFoundError as error:
+    told = f"{error}: pip install 'fuser-bench[dask]'"
+    raise ModuleNotFoundError(told, name=error.name) from None
 
 __all__ = ["fused", "optimize"]

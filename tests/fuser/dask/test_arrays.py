@@ -1,7 +1,9 @@
 """Fused functions of Dask arrays: values, dtypes, chunks, passes, and what is refused."""
 
+import importlib
 import pickle
 import random
+import sys
 from typing import Any
 
 import cloudpickle
@@ -367,6 +369,15 @@ def test_names_are_deterministic() -> None:
     assert one == two
     scale[0] = 3
     assert fuser.fuse(lambda x: np.exp(x) * scale)(x).name != one
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `fuser-bench` does."""
+    for name in ("fuser.dask", "fuser.dask.optimization"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'fuser-bench\[dask\]'"):
+        importlib.import_module("fuser.dask")
 
 
 def test_several_arrays_in_other_chunks() -> None:
