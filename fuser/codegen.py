@@ -75,8 +75,7 @@ class LoopNest:
             `SectionSpec`. In a
             reduction the operands' classes are along the innermost loop in memory: the last reduced
             one in a row, the last kept one in a column.
-        reduced: how many loops, the last ones, are reduced; more than one only for backends
-            that say so.
+        reduced: how many loops, the last ones, are reduced.
         repeated: of what is run several times, what goes around.
     """
 

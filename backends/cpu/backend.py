@@ -47,7 +47,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     capabilities = Capabilities(
-        row_tiles=True, nested_reductions=True, scans=True, scatters=True, repeats=True,
+        row_tiles=True, scans=True, scatters=True, repeats=True,
         stores_last=True, each_stores_last=True, element_loops=True,
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ class GpuBackend(Backend):
     """Runs fused kernels on the current CUDA device, through CuPy."""
 
     name = "gpu"
-    capabilities = Capabilities(complex_values=True, nested_reductions=True, stores_last=True)
+    capabilities = Capabilities(complex_values=True, stores_last=True)
 
     def __init__(self, device: CudaDevice | None = None) -> None:
         """Launch through a given device; through CuPy's current one by default."""

@@ -67,7 +67,6 @@ class Layouts:
         arrays: Mapping[str, Any],
         sizes: dict[str, int],
         *,
-        nested: bool,
         by_rows: bool = True,
         moving: frozenset[str] = frozenset(),
     ) -> None:
@@ -77,7 +76,6 @@ class Layouts:
             spec: the prepared graph.
             arrays: arguments by parameter name, and given outputs by buffer name.
             sizes: values of symbols.
-            nested: whether the backend takes several reduced loops.
             by_rows: chains run on some rows at a time, where they can.
             moving: lengths that only move where kernels read and write: those are added to
                 offsets by each call.
@@ -87,7 +85,6 @@ class Layouts:
         self._rises = dict(self.repeat.rises) if self.repeat else {}
         self._moving = moving
         self.by_rows = by_rows
-        self.nested = nested
         self.fresh: list[Fresh] = []
         self.temporary_bytes = 0
         self.copies: dict[tuple[str, Chain], str] = {}
@@ -254,16 +251,6 @@ class Layouts:
         size = self.itemsize[source] // (2 if isinstance(prefix[0], Component) else 1)
         whole = layouts.contiguous(layout.shape, layout.symbolic, size)
         return self.copies[key], view.layout(whole, self.sizes)
-
-    def contiguous(
-        self, part: PartitionDesc, name: str, layout: Layout, itemsize: int
-    ) -> tuple[str, Layout]:
-        """A contiguous copy of what a part shows, made before the kernel runs."""
-        key = (part.buffer, part.views)
-        if key not in self.copies or self.copies[key] == name:
-            self.copies[key] = f"c{len(self.copies)}"
-            self._new_copies.append((self.copies[key], part.buffer, part.views))
-        return self.copies[key], layouts.contiguous(layout.shape, layout.symbolic, itemsize)
 
     def take_copies(self) -> tuple[tuple[str, str, Chain], ...]:
         """The copies that the group bound last needs before it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backend import Backend, Kernel, get_backend
+from fuser.backend import Backend, Kernel
 from fuser.base.errors import Unsupported
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.records import field, record
@@ -215,9 +215,8 @@ def bind(
         Unsupported, CompileError: a kernel cannot be made.
         LookupError: these layouts need others than `only`.
     """
-    nested = backend.capabilities.nested_reductions
     moving = frozenset[str]() if symbolic else spec.moving
-    layouts = Layouts(spec, arrays, sizes, nested=nested, by_rows=by_rows, moving=moving)
+    layouts = Layouts(spec, arrays, sizes, by_rows=by_rows, moving=moving)
     launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
     launch.temporary_bytes = layouts.temporary_bytes
     launch.by_rows = frozenset(layouts.blocks)
@@ -306,8 +305,7 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
         for p in spec.graph.parameters
         if p.dtype is not None
     }
-    nested = get_backend(backend_name).capabilities.nested_reductions
-    layouts = Layouts(spec, arrays, sizes, nested=nested)
+    layouts = Layouts(spec, arrays, sizes)
     return [
         ArgSpec(backend_name, specs_of(layouts, number, group))
         for number, group in enumerate(spec.plan.groups)
@@ -315,6 +313,6 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
 
 
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array with the shape and strides of a contiguous one, and no memory: never read."""
+    """An array without memory, in place of a contiguous copy: its shape and strides are read."""
     strides = layouts.contiguous_strides(shape, dtype.itemsize)
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)

@@ -8,7 +8,6 @@ one, and need not be copied to as many elements as the result has.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from operator import mul
@@ -16,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.errors import Unsupported
 from fuser.base.records import changed, record
 from fuser.codegen import scalar_nodes
 from fuser.ir import layouts
@@ -175,7 +173,7 @@ def bind_section(
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     shape = layouts.lengths(section.shape)
     blocks = layouts.blocks.get(group)
-    splits = not section.axes or (layouts.nested and is_splittable(section))
+    splits = not section.axes or is_splittable(section)
     if blocks is None and splits and section.scan is None:  # results run along whole axes
         finer = refined(parts, shape, layouts.of, layouts.sizes)
         if finer is not None:
@@ -286,7 +284,7 @@ def _loops(
     section: Section, found: Sequence[tuple[str, Layout]], lengths: list[int],
     strides: list[list[int]],
 ) -> Loops:  # fmt: skip
-    """Loops over operands that were found; each call moves some of these by expressions."""
+    """The loops of a nest over its operands, and by how much integer arguments move these."""
     scalars = [section.leaves[k] for k in scalar_nodes(section)]
     moves = ((k, i, step) for k, (_, layout) in enumerate(found) for i, step in layout.moves)
     return Loops(
@@ -313,13 +311,8 @@ def _bind_reduction(
         found: the buffers and layouts of loads and stores.
         shape: the loops, which may be finer than the section's.
         axes: those of the loops that are reduced.
-
-    Raises:
-        Unsupported: the backend takes one reduced loop, and memory needs more.
     """
     itemsizes = [node.dtype.itemsize for node in nodes]
-    if not layouts.nested:
-        found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
     strides = [
         run_strides(operand, itemsize, range(len(shape)), shape, operand.shape)
@@ -333,10 +326,6 @@ def _bind_reduction(
         step_over(strides, kept_axes, axes, shape)
     lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides, shape)
     reduced, along = merge_axes([a for a in order if a in axes], shape, strides, shape)
-    if len(reduced) > 1 and not layouts.nested:
-        raise Unsupported(
-            "unsupported-layout", "reduction", f"axes {axes} of strided memory", ""
-        )
     row = order[-1] in axes
     tensors = tuple(
         TensorDesc(
@@ -426,29 +415,3 @@ def _leading(
     ]
     chosen = loads or range(len(found))
     return [found[k][1] for k in chosen], [itemsizes[k] for k in chosen]
-
-
-def _running_on(
-    section: Section,
-    layouts: Layouts,
-    found: Sequence[tuple[str, Layout]],
-    itemsizes: Sequence[int],
-    shape: tuple[int, ...],
-) -> list[tuple[str, Layout]]:
-    """The operands, with a contiguous copy of each whose reduced axes do not run on."""
-    replaced = list(found)
-    if len(section.axes) < 2:
-        return replaced
-    for k, part in enumerate(section.loads):
-        name, layout = found[k]
-        if section.load_nodes[k].op.locates:
-            continue
-        strides = run_strides(layout, itemsizes[k], range(len(shape)), shape, layout.shape)
-        axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
-        ordered = axes == sorted(axes)
-        if ordered and all(
-            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(axes)
-        ):
-            continue
-        replaced[k] = layouts.contiguous(part, name, layout, itemsizes[k])
-    return replaced

@@ -14,8 +14,6 @@ class Capabilities:
             of their own (`fuser.passes.complex_parts`).
         row_tiles: loop nests may run one after another for some rows at a time
             (`fuser.scheduling.row_tiles`); else what lies between them is stored.
-        nested_reductions: reductions over axes that do not run on in memory come as several
-            reduced loops; else operands are copied until one loop does.
         scans: results may run along an axis (cumsum); else NumPy, or CuPy, runs them.
         scatters: elements may be written at computed places (np.bincount); else NumPy, or CuPy,
             writes them.
@@ -30,7 +28,6 @@ class Capabilities:
 
     complex_values: bool = False
     row_tiles: bool = False
-    nested_reductions: bool = False
     scans: bool = False
     scatters: bool = False
     repeats: bool = False
