@@ -308,7 +308,10 @@ def _make(
 
 
 class _Plan:
-    """How a pure function calls the one that assigns attributes."""
+    """How a function without side effects stands for one that assigns attributes of its arguments.
+
+    Attributes come in as further arguments, and what is assigned goes out as further results.
+    """
 
     __slots__ = ("inputs", "leaves", "outputs", "places", "structure")
 

@@ -229,7 +229,7 @@ class ReadyProgram(config.Standing):
         return found
 
     def run_leaves(self, *leaves: Any) -> Any:
-        """The same along paths with decisions, of arguments whose layouts have been compared.
+        """Run the paths of a program with decisions; the arguments' layouts have been compared.
 
         Where NumPy has run all of a number of such calls, whatever they had decided before, it
         runs the others at once.

@@ -92,7 +92,7 @@ class Body:
         return TracedArray.make(inner, storage, target.views, target.generic)
 
     def _is_own(self, slot: Slot) -> bool:
-        """Whether what is written is a value: its memory may be that of one that stays as it is."""
+        """Whether an iteration writes into a new array, whose memory no other name has."""
         return bool(slot.names) and slot.names[0] in self._pass.own
 
     def _named(self, text: str, hint: Any) -> str:

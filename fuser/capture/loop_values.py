@@ -62,7 +62,7 @@ class Span:
 
     @property
     def here(self) -> range:
-        """The range of this call."""
+        """The range that the loop has in the call that is traced."""
         return range(hint_of(self.start), hint_of(self.stop), self.step)
 
     def count(self) -> tuple[str, int]:

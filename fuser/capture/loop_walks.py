@@ -19,7 +19,7 @@ from fuser.tracing.traced_scalars import HostScalar
 
 @record
 class Walk:
-    """What a loop goes over, before it is known whether positions tell it.
+    """The iterable of a loop, before it is known whether its items are a function of positions.
 
     Attributes:
         function: `range`, `enumerate`, `zip` or `reversed` as the function names it; None for the
@@ -128,7 +128,7 @@ def _length(tracing: Any, over: Any) -> Any:
 
 
 def _item(over: Any, place: Any) -> Any:
-    """What is at a position."""
+    """The item of an iterable at a symbolic position."""
     if isinstance_of(over, TracedArray):
         return over[place]
     args = over.args

@@ -299,7 +299,7 @@ class Tracer(Tracing):
         return decisions.shown(self, array, what)
 
     def decide(self, text: str, value: Any) -> None:
-        """Note that the function goes on as it does because numbers that were read are so."""
+        """Record a decision: the path holds where an expression of read numbers has this value."""
         self._refuse_draws()
         from fuser.capture import decisions
 

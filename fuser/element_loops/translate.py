@@ -476,7 +476,7 @@ class _Translator:
         return {"float": "float64", "int": "int64"}.get(text, text)
 
     def _leave(self, name: str, found: Any) -> int:
-        """Leave an array in an operand that is for it; gives its number.
+        """Copy the array of a name into the operand that returns it; gives that operand's number.
 
         Where it is one that the function may know by another name, the run ends.
         """
@@ -1448,7 +1448,7 @@ class _Translator:
         return found
 
     def _argument(self, node: ast.expr) -> Any:
-        """An argument, which stays what it is."""
+        """An argument, evaluated once: later assignments to names in it do not change it."""
         return self._kept(self.expression(node))
 
     def _function_body(self, body: Sequence[ast.stmt], inside: str) -> Any:

@@ -468,7 +468,7 @@ class Reshape(_OfLengths):
         return array.reshape(self._sizes(sizes))
 
     def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
-        """NumPy finds the only length that is not fixed."""
+        """`array.reshape(…)`; of the one length that is no constant, -1 lets NumPy infer it."""
         fixed = tuple(dim if isinstance(dim, int) else -1 for dim in self.lengths)
         if fixed.count(-1) == 1 and 0 not in fixed:
             return f"{array}.reshape({constant(fixed)})"
@@ -521,7 +521,7 @@ class Broadcast(_OfLengths):
         return Layout(layout.offset, shape, tuple(strides), self.lengths, tuple(repeated))
 
     def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
-        """Never writeable."""
+        """A view that NumPy marks as read-only."""
         return repeated(array, self._sizes(sizes), module)
 
     def python(self, array: str, constant: Spelling, dim: Spelling) -> str:

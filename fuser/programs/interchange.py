@@ -260,7 +260,7 @@ class _Body:
         return tuple(found)
 
     def _is_sum(self, dim: Dim) -> bool:
-        """Whether what rises is only added in a length."""
+        """Whether a length is a sum in which the loop's index stands in no product or quotient."""
         return all(
             names in [(name,) for name in self.rises] or self.rises.keys().isdisjoint(
                 s for name in names for s in dims.symbols(dims.parse(name))

@@ -148,7 +148,7 @@ def chained(groups: Sequence[Group], nodes: Mapping[str, Node]) -> list[Group]:
 
 
 class _Finder:
-    """Tries every array that is written and read: all nests that do so may become one chain."""
+    """Finds row tiles: nests that write and read an array may run by turns on a few rows."""
 
     def __init__(self, groups: Sequence[Group], nodes: Mapping[str, Node]) -> None:
         self.groups = groups

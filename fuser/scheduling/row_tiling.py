@@ -13,7 +13,7 @@ from fuser.scheduling.row_tiles import Group, chained, runs_by_rows
 
 
 def by_rows(found: Plan) -> Plan:
-    """A plan whose nests hand rows to each other where they can."""
+    """A plan with row tiles: nests that run by turns on a few rows, which stay in the cache."""
     groups = chained(found.groups, found.held)
     chains = [group for group in groups if group.rows is not None]
     if not chains:

@@ -216,7 +216,7 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
 
 
 def lengths_of(nodes: Iterable[Node]) -> list[str]:
-    """The lengths that nodes are spelled with, each once."""
+    """The symbolic lengths in the shapes and attributes of nodes, each once."""
     found: dict[str, None] = {}
     for node in nodes:
         for dim in node.shape:

@@ -30,7 +30,7 @@ Cut = tuple[Dim, Dim]
 
 
 def in_lengths(tracing: Tracing, part: Any, length: Dim) -> tuple[Any, Cut | None]:
-    """An entry of an index without traced numbers in it, and what is cut out of the axis before.
+    """An entry of an index in integers alone; a symbolic slice is taken as a view before it.
 
     Args:
         tracing: the trace.

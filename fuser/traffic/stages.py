@@ -13,7 +13,7 @@ from fuser.ir.specs import INVARIANT, TensorDesc
 
 
 class Stages:
-    """Levels and stages of a nest's values, by number.
+    """In which pass over a nest's elements each value is computed, and how often: its level.
 
     Attributes:
         nest: what is computed.

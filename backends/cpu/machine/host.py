@@ -50,7 +50,7 @@ class Host:
 
     @property
     def has(self) -> frozenset[str]:
-        """The features that it has."""
+        """The features of the processor, by LLVM's names."""
         parts = self.features.split(",")
         return frozenset(part[1:] for part in parts if part.startswith("+"))
 

@@ -26,7 +26,7 @@ from fuser.ir.specs import CONTIGUOUS
 
 
 def group_of(columns: int) -> int:
-    """Rows that are one wide row, where there are so many columns."""
+    """How many rows one flattened row has, for a number of columns."""
     return next(group for most, group in tuning.FLATTENED_GROUPS if columns <= most)
 
 

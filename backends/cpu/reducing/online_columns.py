@@ -297,7 +297,7 @@ class OnlineColumns(OnlineSums, TiledColumns):
         self._write_down(ALL)
 
     def _leave_part(self) -> None:
-        """Hand what one vector of columns came to in a part to who joins them."""
+        """Store the partial results of a vector of columns, for the thread that joins all parts."""
         with self._as_part():
             left = [self._read(key) for key, _ in self.room.left]
         for k, value in enumerate(left):

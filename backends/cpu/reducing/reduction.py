@@ -421,7 +421,7 @@ class Reduction(Frame):
         return self._operand(accumulator.operand if factor is None else factor)
 
     def _squared(self, accumulator: Accumulator) -> int | None:
-        """What is squared before it is added: it need not be rounded in between.
+        """The factor of a square that is added: a fused multiply-add need not round it in between.
 
         Squares are added to sums of squares, so nothing is finite that was not without that.
         """

@@ -91,7 +91,7 @@ def block_of(nest: LoopNest) -> int:
 
 
 def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
-    """Whether rows of a length are one block of vectors, and that makes sums simpler."""
+    """Whether a row is one block of vectors, so that its sums are plain and not pairwise."""
     stages = stages_of(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
     vectors = unrolled(nest, tuning.ROW_UNROLL, by_stage=by_stage)

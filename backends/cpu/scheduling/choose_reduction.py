@@ -221,7 +221,7 @@ def choose_unrolled_columns(nest: LoopNest, lengths: Lengths, times: int = 1) ->
 
 
 def flattens_rows(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
-    """Whether some rows of few columns are one wide row."""
+    """Whether a nest of few columns is flattened: vectors run over several rows at once."""
     if nest.strategy != "column" or not flattened_columns.can_be_flattened(nest):
         return False
     *_, columns, rows = lengths
