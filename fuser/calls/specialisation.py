@@ -251,11 +251,15 @@ def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:
         return False
     sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
     graph = call.specialisation.trace.graph
-    return _operations_ns(graph, call.numbers, max(sizes, default=1)) < limit_ns
+    return _operations_ns(graph, call.numbers, max(sizes, default=1), call.sizes) < limit_ns
 
 
-def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float:
-    """Nanoseconds of NumPy's operations, on arrays of so many elements; those of loops, too.
+def _operations_ns(
+    graph: Graph, numbers: Mapping[str, Any], most: int, sizes: Mapping[str, int]
+) -> float:
+    """Nanoseconds of NumPy's operations; those of loops, too.
+
+    Each is on as many elements as lengths say, or on `most` where one of them is not known.
 
     Infinite where how often a loop runs is not known: of one in a loop the code has to say it, as
     names in there are the loop's own. Of one that something may end early a run has told it.
@@ -268,6 +272,8 @@ def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float
             found += VIEW_NS
         elif not (node.op.is_input or node.op.is_opaque or node.op.uniform):
             whole = GATHER_NS if node.op.gathers else OPERATION_NS
+            parts = [part for part in (node, *node.args) if part.shape]
+            size = max((_elements(part.shape, most, sizes) for part in parts), default=0)
             found += whole + ELEMENT_NS * size if node.shape or _reduces(node) else NUMBER_NS
     for loop in loops.values():
         if loop.name != LOOP:
@@ -282,8 +288,15 @@ def _operations_ns(graph: Graph, numbers: Mapping[str, Any], size: int) -> float
                 trips = len(range(*filled(loop.args[STATED], (), numbers)))
         except _UNKNOWN:  # it is known in an iteration of another loop, or between kernels
             return math.inf
-        found += trips * _operations_ns(region.graph, {}, size)
+        found += trips * _operations_ns(region.graph, {}, most, {})
     return found
+
+
+def _elements(shape: Sequence[dims.Dim], most: int, sizes: Mapping[str, int]) -> int:
+    """The elements of an array of a graph, `most` where that is not known."""
+    if any(symbol not in sizes for dim in shape for symbol in dims.symbols(dim)):
+        return most
+    return math.prod(dims.evaluate(dim, sizes) for dim in shape)
 
 
 def _reduces(node: Node) -> bool:

@@ -148,7 +148,8 @@ def _reads_beside(graph: Graph, name: str, box: Box) -> bool:
 def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:
     """A phase that leaves writes into places which numbers tell to the loop around it.
 
-    A value that goes to several of them is stored once, without the axes that a place adds.
+    A value that goes to several of them is stored once, without the axes that a place adds; one
+    that the iteration leaves by a name, too, is that.
     """
     arrays = _moved_arrays(graph, phase.writes)
     if not arrays:
@@ -166,7 +167,7 @@ def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:
         if place == len(outputs):
             outputs.append(value)
             stored.append(name or (f"x{first + place}" if output in moving else ""))
-            if alone:
+            if alone or (name and _is_own(node)):
                 known[id(value)] = place
         place_of.append(place)
         seen.append(view)
@@ -191,11 +192,14 @@ def _without_new_axes(node: Node) -> tuple[Node, Index | None]:
         value, view = node.args[0], Index.of_parts(parts) if None in parts else None
     if isinstance(value.payload, Broadcast) and len(value.args[0].shape) == len(value.shape):
         value = value.args[0]
+    return (value, view) if _is_own(value) else (node, None)
+
+
+def _is_own(value: Node) -> bool:
+    """Whether a value has memory of its own; else that may be what is written."""
     if value.op.is_opaque:
-        own = not value.payload.shares and value.payload.name not in LOOPS
-    else:
-        own = not value.op.structure
-    return (value, view) if own else (node, None)  # else its memory may be what is written
+        return not value.payload.shares and value.payload.name not in LOOPS
+    return not value.op.structure
 
 
 def _moved_arrays(graph: Graph, writes: Iterable[tuple[str, int, Box | None]]) -> set[str]:

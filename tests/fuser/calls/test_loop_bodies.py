@@ -240,3 +240,30 @@ def test_an_index_that_leaves_its_array_late_is_numpys(beyond: int) -> None:
         else:
             fused(x, room, steps)
         assert room.tolist() == plain.tolist()
+
+
+def test_what_an_iteration_leaves_and_keeps_is_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of what is carried, beside functions of NumPy's: iterations are called a short way."""
+    looked = []
+    usual = loop_bodies.PhaseFunction._shorten
+
+    def shorten(*args: Any) -> bool:
+        looked.append(1)
+        return usual(*args)
+
+    monkeypatch.setattr(loop_bodies.PhaseFunction, "_shorten", shorten)
+
+    def history(a: Any, x: Any, n: int) -> Any:
+        rows = np.zeros((n, 6))
+        for k in range(n):
+            x = np.linalg.solve(a, x)
+            x = x / np.abs(x).max()
+            rows[k] = x
+        return rows, x
+
+    a, x = np.eye(6) * 4 + np.add.outer(np.arange(6), np.arange(6)) % 3, np.ones(6)
+    fused = fuser.fuse(history, fallback="allow")
+    for n in (3000, 40):
+        for found, wanted in zip(fused(a, x, n), history(a, x, n), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert 0 < len(looked) < 20
