@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -160,14 +160,14 @@ class _Looping:
     def _before(self, node: ast.stmt, inside: bool) -> list[ast.stmt]:
         """Loops for the comprehensions in a statement, if nothing is called before them."""
         found: list[ast.stmt] = []
-        while (comprehension := _first_called(node)) is not None:
+        while (comprehension := first_evaluated(node, _is_comprehension)) is not None:
             listed = inside or isinstance(comprehension, ast.ListComp)
             made = self._loop(comprehension) if listed else None
             if made is None:
                 break
             name, loops = made
             found += loops
-            _put(node, comprehension, ast.copy_location(name, comprehension))
+            put_in_place(node, comprehension, ast.copy_location(name, comprehension))
             self.changed = True
         return found
 
@@ -195,7 +195,9 @@ class _Looping:
         loop = ast.For(target, first.iter, body, [])
         calls = [part.func for part in inside if isinstance(part, ast.Call)]
         asked = {getattr(call, "attr", getattr(call, "id", "")) for call in calls}
-        loop.few = asked.isdisjoint(("float", "int", "item"))  # type: ignore[attr-defined]
+        decides = any(isinstance(part, (ast.IfExp, ast.BoolOp)) for part in inside)
+        loop.asks = not asked.isdisjoint(("float", "int", "item"))  # type: ignore[attr-defined]
+        loop.few = not decides and not loop.asks  # type: ignore[attr-defined]
         begin = ast.Assign([ast.Name(listed, ast.Store())], ast.List([], ast.Load()))
         for part in tree_nodes(begin, loop):
             if not hasattr(part, "lineno"):
@@ -204,23 +206,30 @@ class _Looping:
         return ast.Name(listed, ast.Load()), [begin, loop]
 
 
-def _first_called(statement: ast.stmt) -> ast.ListComp | ast.GeneratorExp | None:
-    """A comprehension before which nothing is called, and that is evaluated in any case.
+def _is_comprehension(node: ast.AST) -> Any:
+    """The list comprehension that a node is, or the generator whose elements it takes all."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        if node.func.id in _TAKING_ALL and isinstance(node.args[0], ast.GeneratorExp):
+            return node.args[0]
+    return node if isinstance(node, ast.ListComp) else None
 
-    A generator has to be one whose elements a function takes all.
+
+def first_evaluated(statement: ast.stmt, found_in: Callable[[ast.AST], Any]) -> Any:
+    """A part of a statement before which nothing is called, and that is evaluated in any case.
+
+    Args:
+        statement: it.
+        found_in: the part that a node is, or leads to; None for others.
     """
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.ListComp):
-            return node
+        if (found := found_in(node)) is not None:
+            return found
         if isinstance(node, (*_SCOPES, ast.IfExp, ast.BoolOp)):
             return None
         if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name) and node.func.id in _TAKING_ALL and node.args:
-                if isinstance(node.args[0], ast.GeneratorExp):
-                    return node.args[0]
-            around = any(isinstance(part, _COMPREHENSIONS) for part in tree_nodes(node))
+            around = any(found_in(part) is not None for part in tree_nodes(node))
             quiet = getattr(node.func, "attr", getattr(node.func, "id", "")) in _QUIET
             if not around and (not quiet or any(key.arg == "out" for key in node.keywords)):
                 return None
@@ -231,7 +240,7 @@ def _first_called(statement: ast.stmt) -> ast.ListComp | ast.GeneratorExp | None
     return None
 
 
-def _put(statement: ast.stmt, old: ast.expr, new: ast.expr) -> None:
+def put_in_place(statement: ast.stmt, old: ast.expr, new: ast.expr) -> None:
     """Put an expression in the place of another one."""
     for node in tree_nodes(statement):
         for name, value in ast.iter_fields(node):

@@ -28,7 +28,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from fuser.base.errors import Unsupported
-from fuser.base.syntax_trees import tree_nodes
+from fuser.base.syntax_trees import copied, tree_nodes
+from fuser.capture.comprehensions import first_evaluated, put_in_place
 
 #: How `raised` stands in the twin's syntax tree, before it is put into its code.
 RAISED = "\0raised"
@@ -104,6 +105,50 @@ def _flagged(node: ast.stmt, flag: str) -> ast.stmt:
     if branches == [node.body, node.orelse]:
         return node
     return _located(ast.If(node.test, *branches), node)
+
+
+def with_choices(body: Sequence[ast.stmt], free: Iterator[str]) -> list[ast.stmt]:
+    """Statements in which `a if c else b` is a decision, where nothing is called before it.
+
+    Args:
+        body: the statements, which stay as they are.
+        free: names that the function has not.
+    """
+    found: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.If):
+            made = ast.If(node.test, with_choices(node.body, free), with_choices(node.orelse, free))
+            found.append(ast.copy_location(made, node))
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
+            found += _decided(node, free)
+        else:
+            found.append(node)
+    return found
+
+
+def _decided(
+    node: ast.Assign | ast.AugAssign | ast.Expr, free: Iterator[str]
+) -> list[ast.stmt]:
+    """A statement, with decisions in front of it."""
+    if not any(isinstance(part, ast.IfExp) for part in tree_nodes(node)):
+        return [node]
+    value = node.value
+    if isinstance(value, ast.IfExp) and not isinstance(node, ast.Expr):
+        ways = []
+        for chosen in (value.body, value.orelse):
+            way = copied(node)
+            way.value = copied(chosen)
+            ways.append(_decided(way, free))
+        return [_located(ast.If(value.test, *ways), node)]
+    node = copied(node)
+    choice = first_evaluated(node, lambda part: part if isinstance(part, ast.IfExp) else None)
+    if choice is None:
+        return [node]
+    name = next(free)
+    put_in_place(node, choice, ast.copy_location(ast.Name(name, ast.Load()), choice))
+    before = _located(ast.Assign([ast.Name(name, ast.Store())], choice), node)
+    assert isinstance(before, ast.Assign)
+    return [*_decided(before, free), *_decided(node, free)]
 
 
 class Leaving:

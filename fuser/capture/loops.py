@@ -341,7 +341,7 @@ class Loop:
         """
         iterations = operations = 0
         self._end_look()
-        if self._source.listed and not self._source.few:
+        if self._source.asks:
             raise Unsupported("control-flow", "a comprehension", reason or "few iterations")
         if self._inside is not None and not self._source.tested:  # each as the last look
             iterations = self._span.count()[1]

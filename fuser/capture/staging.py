@@ -49,6 +49,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
+from itertools import count
 from operator import or_
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,7 @@ from fuser.capture.loop_jumps import (
     put_raises_behind,
     raised,
     way_of,
+    with_choices,
     without_jumps,
 )
 
@@ -139,8 +141,8 @@ class LoopSource:
         decisions: each `if` in it.
         lists: names of lists that nothing else sees, and that each iteration appends one item to.
         listed: it was a comprehension.
-        few: it was one, and few iterations, of a number that a call tells, are unrolled; else all
-            of them would be values that the trace reads.
+        few: it was one, and few iterations, of a number that a call tells, are unrolled.
+        asks: it was one, and is not unrolled: the trace would read a value for each iteration.
     """
 
     index: str
@@ -159,6 +161,7 @@ class LoopSource:
     lists: tuple[str, ...] = ()
     listed: bool = False
     few: bool = False
+    asks: bool = False
 
 
 def count_of(name: str) -> str:
@@ -337,6 +340,8 @@ class _Stage:
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
         self._lists = _appended_to(function)
+        names = {n.id for n in tree_nodes(function) if isinstance(n, ast.Name)}
+        self._free = (f"chosen_{k}" for k in count() if f"chosen_{k}" not in names)
         self._has_groups = False
         if _names_more(function):
             from fuser.capture import element_staging  # most functions have no such loops
@@ -428,7 +433,7 @@ class _Stage:
         """Note a loop; its number, or None where it is none that a trace may see as one."""
         number = len(self.loops)
         leaving = Leaving(number, node.orelse)
-        body = without_jumps(node.body, leaving)
+        body = without_jumps(with_choices(node.body, self._free), leaving)
         if body is None or not _is_plain(node, body):
             return None
         before, node.body, node.orelse = (node.body, node.orelse), body, leaving.after()
@@ -476,6 +481,7 @@ class _Stage:
             lists=lists,
             listed=hasattr(node, "few"),
             few=getattr(node, "few", False),
+            asks=getattr(node, "asks", False),
         ))  # fmt: skip
         return number
 

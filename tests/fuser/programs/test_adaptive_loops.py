@@ -113,6 +113,18 @@ def diffused(x: Any, most: float) -> Any:
     return u
 
 
+def chosen(x: Any, most: float) -> Any:
+    """Values of decisions, in one another, in sums, and in elements of which kinds differ."""
+    out, total = np.zeros(60), 0.0
+    for t in range(60):
+        top = x.max()
+        step = top * 0.25 if top > most else (top * 0.5 if top > most / 2 else top * 0.75)
+        x = x * 0.875 + (np.sin(x) if x[0] > 0 else step - x * 0.25)
+        out[t] = (top - x.mean()) / top if top > 0 else 0.0
+        total += x.min() if x.sum() > 0 else -top
+    return x, out, total
+
+
 def counted(x: Any, most: float) -> Any:
     """Integers that decisions count; what is taken is an array that nobody else has."""
     taken, left, since = 0, 7, 0
@@ -134,7 +146,8 @@ def counted(x: Any, most: float) -> Any:
 
 PROGRAMS = [
     (until_equal, 1.5), (until_close, 0.75), (until_all, 0.01), (adaptive, 5.0), (adaptive, 0.02),
-    (counted, 0.0625), (damped, 9.0), (accelerated, 0.25), (neighbours, 0.125), (diffused, 0.5),
+    (chosen, 0.75), (counted, 0.0625), (damped, 9.0), (accelerated, 0.25), (neighbours, 0.125),
+    (diffused, 0.5),
 ]  # fmt: skip
 
 
