@@ -415,7 +415,10 @@ class Loop:
         try:
             if not inside.write_lists():
                 if self._source.listed and not inside.computes():
-                    raise NotALoop("it lists parts of arrays, or one number after the other")
+                    told = "it lists parts of arrays, or one number after the other"
+                    if list(self._walk.arrays()):  # rows are not worth a kernel each
+                        raise Unsupported("control-flow", "a comprehension", told)
+                    raise NotALoop(told)
                 self._inside = self._look_at(inside.found_env, inside.make_rooms())
                 return self._begin()
             if inside.look(env):
