@@ -103,6 +103,8 @@ class Specialisation:
         steps: float = BREAK_NS * (len(calls) - asked - loops) + LOOP_NS * loops
         steps += sum(OURS_NS.get(call.name, 0) for call in calls)
         steps += READ_NS * (0 < asked == len(calls)) + ASKED_NS * max(asked - 2, 0)
+        written = [self.trace.graph.outputs[output] for _, output, _ in self.trace.writes]
+        steps += COPY_NS * sum(map(_is_called, written))
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
         repeats = any(type(view) is Broadcast for view in seen)
         return looks + steps + REPEAT_NS * repeats
@@ -212,8 +214,9 @@ CALLED_NS = 600
 #: Those of numbers that are read off values, of each further one and each decision, and of results
 #: that are read-only views.
 READ_NS, ASKED_NS, REPEAT_NS = 500, 60, 3000
-#: Those around a function that NumPy runs between kernels, and around a loop over arrays.
-BREAK_NS, LOOP_NS = 180, 4000
+#: Those around a function that NumPy runs between kernels, around a loop over arrays, and of what
+#: such a function gives, which is an array of its own, being written into an argument.
+BREAK_NS, LOOP_NS, COPY_NS = 180, 4000, 700
 #: Those of what is done beside such a function: arrays that it changes are copies, and an object
 #: of np.vectorize is made at each call.
 OURS_NS = {"fuser.updated": 1000, "fuser.changed": 1000, "fuser.vectorized": 25_000}
@@ -236,6 +239,13 @@ def _look_ns(held: Any) -> float:
             found += (1 + (type(parts) is dict)) * LOOK_NS + PART_NS * len(parts)
             waiting += parts.values() if type(parts) is dict else parts
     return found if changes else 0.0
+
+
+def _is_called(node: Node) -> bool:
+    """Whether NumPy gives a value, and no kernel."""
+    while node.op.is_view:
+        (node,) = node.args
+    return node.op.is_opaque
 
 
 def is_brief(call: Call, limit_ns: float = LONG_WAY_NS) -> bool:

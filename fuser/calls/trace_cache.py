@@ -138,7 +138,8 @@ def _is_too_deep(error: Unsupported) -> bool:
 def _of_lengths(error: Unsupported) -> bool:
     """Whether a function raised for these lengths alone: it may be traced for others."""
     cause = error.__cause__
-    negative = isinstance(cause, ValueError) and str(cause).startswith("negative")
+    told = cause.args[:1] if isinstance(cause, ValueError) else ()
+    negative = any(type(text) is str and text.startswith("negative") for text in told)
     return negative or isinstance(cause, (ArithmeticError, IndexError))
 
 

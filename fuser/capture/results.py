@@ -39,6 +39,11 @@ def finish(tracing: Tracing, result: Any) -> Trace:
     structure, found = flatten(result)
     tracing.returned = list(changeable(result))
     found = [tracing.original(leaf) for leaf in found]
+    arrays = [leaf for leaf in found if is_a(leaf, TracedArray)]
+    if any(leaf.storage.reshapes for leaf in arrays):
+        from fuser.tracing.reshapes import check_results
+
+        check_results(tracing, arrays)
     nodes: list[Node] = []
     whole: dict[int, int] = {}
     for leaf in found:  # values first, so that views of them can be real views

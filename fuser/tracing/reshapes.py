@@ -7,7 +7,8 @@ so by the function itself, or an argument that is, which the trace then holds fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from fuser.base.errors import Unsupported
 from fuser.ir.attributes import Extent, Region, full_box
@@ -28,12 +29,29 @@ def check_writable(tracing: Tracing, storage: Storage) -> None:
     if storage.shared:
         raise Unsupported("write-into-view", "assignment", "memory that a result shares")
     if storage.reshapes and not surely_views(tracing, storage):
-        raise _hidden_view(tracing)
+        found = "a reshape of it may share its memory"
+        raise _hidden_view(tracing, "write-into-view", "assignment", found)
 
 
-def _hidden_view(tracing: Tracing) -> Unsupported:
-    """The reason that memory is written into which a reshape may be a view of."""
-    error = Unsupported("write-into-view", "assignment", "a reshape of it may share its memory")
+def check_results(tracing: Tracing, results: Iterable[Any]) -> None:
+    """Refuse results that share one reshape, which may be a copy: each would be made of its own.
+
+    Raises:
+        Unsupported: there are such.
+    """
+    seen: dict[int, Any] = {}
+    for result in results:
+        for view in result.views:
+            first = seen.setdefault(id(view), result)
+            through = isinstance(view, (Reshape, Contiguous)) and first is not result
+            if through and not surely_views(tracing, result.storage):
+                found = "a reshape that results share may be a copy"
+                raise _hidden_view(tracing, "unsupported-layout", "a result", found)
+
+
+def _hidden_view(tracing: Tracing, code: str, operation: str, found: str) -> Unsupported:
+    """The reason that nobody knows whose memory a reshape is."""
+    error = Unsupported(code, operation, found)
     arrays = [argument.array for argument in tracing.arguments]
     error.of_order = not all(array.flags.c_contiguous for array in arrays)
     return error

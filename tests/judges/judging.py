@@ -335,7 +335,7 @@ def _wrong(wanted: Any, found: Any, others: list[Any]) -> Any:
         parts = [np.stack([v.real, v.imag]) for v in (wanted, found, *others)]
         return _wrong(parts[0], parts[1], parts[2:]).any(0)
     if wanted.dtype.kind != "f":
-        wrong = wanted != found
+        wrong = (wanted != found) & ((wanted == wanted) | (found == found))  # objects may be NaN
         for other in others:
             wrong &= wanted == other
         return wrong
