@@ -78,7 +78,10 @@ class Lengths:
         found, tracing, index = self._pass, self._tracing, self._pass.index.text
         span = found.span.here
         own = [(symbol, sign) for symbol, (name, sign) in self.integers.items() if name == index]
-        for place in (span[0], span[1 % len(span)], span[len(span) // 2], span[-1]):
+        places = [span[0], span[1 % len(span)]]
+        if not found.ends_early:
+            places += [span[len(span) // 2], span[-1]]
+        for place in places:
             numbers = {**tracing.numbers(), index: place}
             numbers.update({symbol: sign * place for symbol, sign in own})
             if not holds(numbers) or any(numbers[symbol] < 0 for symbol, _ in own):

@@ -29,8 +29,11 @@ from fuser.tracing.traced_scalars import HostScalar
 #: So many writes into parts of arrays may the iterations of a loop have that is unrolled, see
 #: `UNROLLED_OPERATIONS`.
 UNROLLED_WRITES = 8
-#: Bytes of an array for what a loop may append to a list until it ends early.
+#: Bytes of an array for what a loop may append to a list until it ends early, and the most and the
+#: fewest items that there is room for where their number is not known.
 _ROOM = 1 << 30
+_MANY = 1 << 16
+_FEW = 64
 #: Numbers of placeholders' names: no argument has such a one.
 _FIRST = 1_000_000
 
@@ -299,26 +302,40 @@ class Pass:
             self.tracing.guard_value(f"({text}) >= 1", True)
         found = {}
         for name, item in self.appended.items():
-            lengths = (count, *item.shape)
-            texts = [length.text for length in lengths if type(length) is HostScalar]
+            texts = [length.text for length in item.shape if type(length) is HostScalar]
             if any(not self.symbols.isdisjoint(scalar_symbols(each)) for each in texts):
                 raise NotALoop(f"{name} is a list of arrays of several shapes")
+            length = self._room_of(name, count, item) if self.ends_early else count
+            lengths = (length, *item.shape)
             dims = tuple(length_of(n) if type(n) is HostScalar else int(n) for n in lengths)
-            if self.ends_early:
-                self._limit(name, lengths, item.dtype.itemsize)
             room = Storage(blank(self.tracing, dims, item.dtype))
             found[name] = TracedArray.make(self.tracing, room, (), False)
         return found
 
-    def _limit(self, name: str, lengths: Sequence[Any], itemsize: int) -> None:
-        """See that room for as many items as there may be is no more than `_ROOM`."""
-        texts = [text_of(n) for n in lengths]
-        size = math.prod(map(int, map(hint_of, lengths)))
-        if size * itemsize > _ROOM:
+    def _room_of(self, name: str, count: Any, item: Appended) -> Any:
+        """How many items have room where a loop may end before it has appended `count` of them.
+
+        Where nothing says how many there are, or that is too many, there is room for a number of
+        them; a loop that appends more is NumPy's.
+        """
+        most = _ROOM // item.dtype.itemsize
+        row = math.prod(map(int, map(hint_of, item.shape)))
+        if not self.source.tested:
+            fits = hint_of(count) * row <= most
+            self._limit((count, *item.shape), most, fits)
+            if fits:
+                return count
+        found = min(_MANY, 1 << max(0, (most // max(row, 1)).bit_length() - 3))
+        if found < _FEW:
             raise NotALoop(f"{name} is a list that may become too long")
+        self._limit((found, *item.shape), most, True)
+        return found
+
+    def _limit(self, lengths: Sequence[Any], most: int, fits: bool) -> None:
+        """Hold that an array of some lengths has at most so many elements, or more."""
         if any(type(n) is HostScalar for n in lengths):
-            product = " * ".join(f"({text})" for text in texts)
-            self.tracing.guard_value(f"{product} <= {_ROOM // itemsize}", True)
+            product = " * ".join(f"({text_of(n)})" for n in lengths)
+            self.tracing.guard_value(f"{product} <= {most}", fits)
 
     # -- what a pass has left -------------------------------------------------------------------
 

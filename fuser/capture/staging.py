@@ -453,11 +453,11 @@ class _Stage:
         inner = (part for part in tree_nodes(*body) if isinstance(part, _LOOPS))
         decides = lists and any(isinstance(n, ast.If) for part in inner for n in tree_nodes(part))
         breaks = len(leaving.raising) < len(leaving.read)
-        if tested or decides or not self._shared.isdisjoint(lists):
+        if decides or not self._shared.isdisjoint(lists):
             lists = ()
         read = dict.fromkeys(_loaded(_with_test(node)))
-        self._ask_to_append(body, lists, number, breaks)
-        counts = [*map(count_of, lists)] if breaks else []
+        self._ask_to_append(body, lists, number, breaks or tested)
+        counts = [*map(count_of, lists)] if breaks or tested else []
         kept |= {*counts}
         changed |= dict.fromkeys(counts)
         # What no iteration need set, the loop may leave as it was.
@@ -816,7 +816,7 @@ def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
     for parent in tree_nodes(function):
         for block in (getattr(parent, field, []) for field in ("body", "orelse", "finalbody")):
             for place, loop in enumerate(block if isinstance(block, list) else []):
-                own = list(nodes(loop.body)) if isinstance(loop, ast.For) else [ast.Continue()]
+                own = list(nodes(loop.body)) if isinstance(loop, _LOOPS) else [ast.Continue()]
                 if any(isinstance(each, ast.Continue) for each in own):
                     continue
                 if names := dict.fromkeys(filter(None, map(_appends_to, loop.body))):

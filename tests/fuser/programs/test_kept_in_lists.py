@@ -138,3 +138,22 @@ def test_empty_lists_are_numpys() -> None:
     with pytest.raises(IndexError):
         fused(x, 2)
     check(fused(x, 3), sums(x, 3))
+
+
+def until(x: Any, least: float) -> Any:
+    """Nothing says how often it runs."""
+    a = []
+    while x.max() > least:
+        x = x * 0.5
+        a.append(x[0])
+    return a, x
+
+
+@pytest.mark.usefixtures("never_brief")
+def test_more_items_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such calls are unrolled, or NumPy's where that takes long, and others run as before."""
+    monkeypatch.setattr("fuser.capture.loop_passes._MANY", 64)
+    fused = fuser.fuse(until, fallback="allow")
+    for least in (1e-9, 1e-9, 1e-30, 1e-9, 1e-300, 1e-9):
+        check(fused(np.ones(4), least), until(np.ones(4), least))
+    assert "float64[64]" in str(fused.explain(np.ones(4), 1e-9))
