@@ -192,6 +192,9 @@ def as_arrays(one: Any, other: Any) -> list[Any] | None:
         return None
     alike, node_of = LATE[late.kind]
     for each in (one, other):
-        if not (alike(each) or (type(each) is int and abs(each) <= _EXACT)):
+        known = type(each) is int and abs(each) <= _EXACT
+        if late.kind == "pyfloat" and type(each) is HostScalar:  # Python makes a float of it, too
+            known = each.kind is int
+        if not (alike(each) or known):
             return None
     return [late.tracing.wrap(node_of(each), True) for each in (one, other)]
