@@ -95,6 +95,11 @@ class Choice:
         self._known = {id(s): s for s in (*before.memory(), *found)}
         self._states = {key: state_of(s) for key, s in self._known.items()}
 
+    @property
+    def of_numbers(self) -> bool:
+        """Whether numbers decide, such as a loop's index."""
+        return type(self._test) is HostScalar
+
     def takes(self) -> bool:
         """Whether the first branch runs."""
         return self.is_open or bool(self._test)

@@ -130,6 +130,7 @@ class Pass:
         self.set_later = [name for name in self.source.later if name not in self.wanted]
         self.conditions: list[Any] = []
         self.decided = False  # both branches of an `if` have run
+        self.values_decide = False  # of one that more than the index decides
         self.twice = False  # it is known what two iterations leave, and not what one does
         self.given = {name: env[name] for name in self.carried}
         self.hidden: list[Storage] = []
@@ -353,7 +354,7 @@ class Pass:
             left = env.get(name, UNBOUND)
             if not is_number(left) or type(hint_of(left)) is not number.kind:
                 raise Again(f"{name} becomes another kind of value")
-        if self.span.constant and not (self._weighed or self.conditions or self.decided):
+        if self.span.constant and not (self._weighed or self.conditions or self.values_decide):
             self._weighed = True
             self._weigh()
         written = [slot.storage for slot in self.slots if slot.memory and is_written(slot)]

@@ -280,6 +280,7 @@ class Loop:
         if self._inside is not None:
             self._inside.twice |= choice.twice
             self._inside.decided |= choice.selects
+            self._inside.values_decide |= choice.selects and not choice.of_numbers
         self._copies = self._copies or choice.copies
         if stop is None:
             return
@@ -346,6 +347,8 @@ class Loop:
         if self._inside is not None and not self._source.tested:  # each as the last look
             iterations = self._span.count()[1]
             operations = self._left - budget.left("operations")
+            if self._inside.decided and not self._inside.values_decide:
+                operations //= 2  # each of them runs one of two branches
         if reason:
             budget.note(f"{self._source.where}: {reason}")
         times = 2 if self._tracing.looking else 1  # the loop around it is looked at again
