@@ -1,4 +1,6 @@
-"""Python's syntax trees: all nodes of them, and copies; of large functions faster than by `ast`.
+"""Python's syntax trees: all nodes of them, copies, and new parts.
+
+Of large functions they are found faster than by `ast`.
 
 The source of a function with loops is looked at some hundred times before it is traced.
 """
@@ -6,6 +8,8 @@ The source of a function with loops is looked at some hundred times before it is
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import count
 from typing import Any, TypeVar
 
 from fuser.base.caches import memo
@@ -52,3 +56,17 @@ def copied(root: _Node) -> _Node:
     for node in nodes:
         made[id(node)].__dict__.update((k, renewed(v)) for k, v in node.__dict__.items())
     return made[id(root)]  # type: ignore[return-value]
+
+
+def located(made: _Node, node: ast.AST) -> _Node:
+    """A new tree on the line of a node, but for those parts that have a line."""
+    for part in tree_nodes(made):
+        if not hasattr(part, "lineno"):
+            ast.copy_location(part, node)
+    return made
+
+
+def free_names(function: ast.AST, stem: str) -> Iterator[str]:
+    """Yield names that begin so, and that a function has not."""
+    known = {node.id for node in tree_nodes(function) if isinstance(node, ast.Name)}
+    return (name for name in (f"{stem}_{k}" for k in count()) if name not in known)

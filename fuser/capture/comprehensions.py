@@ -18,11 +18,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 from typing import Any
 
 from fuser.base.errors import Unsupported
-from fuser.base.syntax_trees import copied, tree_nodes
+from fuser.base.syntax_trees import copied, free_names, located, tree_nodes
 
 #: Functions that take all of a generator, whatever is in it.
 _TAKING_ALL = ("sum", "max", "min", "list", "tuple")
@@ -126,10 +125,7 @@ class Expanding(ast.NodeTransformer):
         for each in node.generators:
             if isinstance(each.iter, ast.Call):
                 made = ast.Call(ast.Constant(CHECKED), [each.iter.func, made], [])
-        for part in tree_nodes(made):
-            if not hasattr(part, "lineno"):
-                ast.copy_location(part, node)
-        return made
+        return located(made, node)
 
 
 class _Looping:
@@ -140,9 +136,7 @@ class _Looping:
     """
 
     def __init__(self, function: ast.FunctionDef) -> None:
-        parts = tree_nodes(function)
-        names = {node.id for node in parts if isinstance(node, ast.Name)}
-        self._free = (f"listed_{k}" for k in count() if f"listed_{k}" not in names)
+        self._free = free_names(function, "listed")
         self.changed = False
 
     def block(self, body: list[ast.stmt], inside: bool) -> None:
@@ -199,11 +193,9 @@ class _Looping:
         loop.asks = not asked.isdisjoint(("float", "int", "item"))  # type: ignore[attr-defined]
         loop.few = not decides and not loop.asks  # type: ignore[attr-defined]
         begin = ast.Assign([ast.Name(listed, ast.Store())], ast.List([], ast.Load()))
-        for part in tree_nodes(begin, loop):
-            if not hasattr(part, "lineno"):
-                ast.copy_location(part, node)
+        made = [located(begin, node), located(loop, node)]
         self.block(body, True)
-        return ast.Name(listed, ast.Load()), [begin, loop]
+        return ast.Name(listed, ast.Load()), made
 
 
 def _is_comprehension(node: ast.AST) -> Any:

@@ -25,10 +25,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import count
 
 from fuser.base.errors import Unsupported
-from fuser.base.syntax_trees import copied, tree_nodes
+from fuser.base.syntax_trees import copied, free_names, located, tree_nodes
 from fuser.capture.comprehensions import first_evaluated, put_in_place
 
 #: How `raised` stands in the twin's syntax tree, before it is put into its code.
@@ -51,9 +50,7 @@ def put_raises_behind(function: ast.FunctionDef) -> None:
     """Have what loops raise behind them."""
     if not any(isinstance(node, (ast.Raise, ast.Assert)) for node in tree_nodes(function)):
         return
-    names = {node.id for node in tree_nodes(function) if isinstance(node, ast.Name)}
-    flags = (f"raised_{k}" for k in count() if f"raised_{k}" not in names)
-    function.body = _behind(function.body, flags)
+    function.body = _behind(function.body, free_names(function, "raised"))
 
 
 def _behind(body: Sequence[ast.stmt], flags: Iterator[str]) -> list[ast.stmt]:
@@ -82,7 +79,7 @@ def _behind(body: Sequence[ast.stmt], flags: Iterator[str]) -> list[ast.stmt]:
         call = ast.Call(ast.Constant(RAISED), [], [])
         behind = ast.If(ast.Name(flag, ast.Load()), [ast.Raise(call)], [])
         begun = ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(False))
-        found[-1:] = [_located(begun, node), node, _located(behind, node)]
+        found[-1:] = [located(begun, node), node, located(behind, node)]
     return found
 
 
@@ -101,10 +98,10 @@ def _flagged(node: ast.stmt, flag: str) -> ast.stmt:
             leave = ast.Break()
             leave.raises = True  # type: ignore[attr-defined]
             changed[-1:] = [ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(True)), leave]
-        branches.append([_located(each, branch[-1]) for each in changed])
+        branches.append([located(each, branch[-1]) for each in changed])
     if branches == [node.body, node.orelse]:
         return node
-    return _located(ast.If(node.test, *branches), node)
+    return located(ast.If(node.test, *branches), node)
 
 
 def with_choices(body: Sequence[ast.stmt], free: Iterator[str]) -> list[ast.stmt]:
@@ -139,14 +136,14 @@ def _decided(
             way = copied(node)
             way.value = copied(chosen)
             ways.append(_decided(way, free))
-        return [_located(ast.If(value.test, *ways), node)]
+        return [located(ast.If(value.test, *ways), node)]
     node = copied(node)
     choice = first_evaluated(node, lambda part: part if isinstance(part, ast.IfExp) else None)
     if choice is None:
         return [node]
     name = next(free)
     put_in_place(node, choice, ast.copy_location(ast.Name(name, ast.Load()), choice))
-    before = _located(ast.Assign([ast.Name(name, ast.Store())], choice), node)
+    before = located(ast.Assign([ast.Name(name, ast.Store())], choice), node)
     assert isinstance(before, ast.Assign)
     return [*_decided(before, free), *_decided(node, free)]
 
@@ -196,26 +193,18 @@ class Leaving:
                 self.flags.append(flag)
             made.append(ast.Assign([ast.Name(flag, ast.Store())], ast.Constant(True)))
         made.append(ast.Expr(ast.Constant(f"{_STOP}{place}")))
-        return [_located(each, node) for each in made]
+        return [located(each, node) for each in made]
 
     def after(self) -> list[ast.stmt]:
         """The statements behind the loop."""
         made: list[ast.stmt] = [
-            _located(ast.If(ast.Name(flag, ast.Load()), [node], []), node)
+            located(ast.If(ast.Name(flag, ast.Load()), [node], []), node)
             for flag, node in self._returns
         ]
         if self._broken:
             went = ast.UnaryOp(ast.Not(), ast.Name(self._broken, ast.Load()))
-            return [*made, _located(ast.If(went, self._orelse, []), self._orelse[0])]
+            return [*made, located(ast.If(went, self._orelse, []), self._orelse[0])]
         return [*made, *self._orelse]
-
-
-def _located(made: ast.stmt, node: ast.AST) -> ast.stmt:
-    """A new statement on the line of another one."""
-    for each in tree_nodes(made):
-        if not hasattr(each, "lineno"):
-            ast.copy_location(each, node)
-    return made
 
 
 def without_jumps(body: Sequence[ast.stmt], leaving: Leaving) -> list[ast.stmt] | None:

@@ -49,7 +49,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
-from itertools import count
 from operator import or_
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
-from fuser.base.syntax_trees import tree_nodes
+from fuser.base.syntax_trees import free_names, located, tree_nodes
 from fuser.capture import comprehensions
 from fuser.capture.codes import LOOPS, WALK, Original, codes_in, may_have_twin, plain
 from fuser.capture.liveness import live_after, live_before
@@ -340,8 +339,7 @@ class _Stage:
         self._over: list[int] = []
         self._decided: dict[int, tuple[int, int]] = {}
         self._lists = _appended_to(function)
-        names = {n.id for n in tree_nodes(function) if isinstance(n, ast.Name)}
-        self._free = (f"chosen_{k}" for k in count() if f"chosen_{k}" not in names)
+        self._free = free_names(function, "chosen")
         self._has_groups = False
         if _names_more(function):
             from fuser.capture import element_staging  # most functions have no such loops
@@ -625,16 +623,16 @@ def _over(node: _Loop) -> str:
 def _walked(node: ast.expr) -> list[ast.expr]:
     """What a loop goes over as a function and a tuple of its arguments, walks among these."""
     if not _is_walk(node):
-        return [_placed(ast.Constant(None), node), _placed(ast.Tuple([node], ast.Load()), node)]
+        return [located(ast.Constant(None), node), located(ast.Tuple([node], ast.Load()), node)]
     assert isinstance(node, ast.Call)
     args: list[ast.expr] = []
     for arg in node.args:
         made = arg
         if _is_walk(arg):
             told = [ast.Constant(WALK), *_walked(arg)]
-            made = _placed(ast.Call(ast.Name(LOOPS, ast.Load()), told, []), arg)
+            made = located(ast.Call(ast.Name(LOOPS, ast.Load()), told, []), arg)
         args.append(made)
-    return [node.func, _placed(ast.Tuple(args, ast.Load()), node)]
+    return [node.func, located(ast.Tuple(args, ast.Load()), node)]
 
 
 def _is_walk(node: ast.expr) -> bool:
@@ -644,14 +642,6 @@ def _is_walk(node: ast.expr) -> bool:
     said = [f"{each.arg}={ast.unparse(each.value)}" for each in node.keywords]
     usual = not said or (node.func.id == "zip" and said == ["strict=False"])
     return usual and node.func.id in _OVER
-
-
-def _placed(made: ast.expr, node: ast.expr) -> ast.expr:
-    """A new expression on the line of another one."""
-    for part in tree_nodes(made):
-        if not hasattr(part, "lineno"):
-            ast.copy_location(part, node)
-    return made
 
 
 def _tested(statement: ast.stmt, number: int) -> list[ast.stmt]:
@@ -682,14 +672,14 @@ def _asked(test: ast.expr, number: int) -> ast.expr:
 
     def call(method: str, *args: ast.expr, options: Sequence[ast.keyword] = ()) -> ast.expr:
         of = ast.Attribute(ast.Name(f"loop {number}", ast.Load()), method, ast.Load())
-        return _placed(ast.Call(of, list(args), list(options)), test)
+        return located(ast.Call(of, list(args), list(options)), test)
 
     def combined(parts: Sequence[ast.expr], every: bool, kept: int) -> ast.expr:
         made = parts[-1]
         for part in reversed(parts[:-1]):
             asks = call("asks", part, ast.Constant(every))
             settled = call("settled", ast.Constant(kept))
-            made = _placed(ast.IfExp(asks, call("joined", made), settled), test)
+            made = located(ast.IfExp(asks, call("joined", made), settled), test)
         return made
 
     if isinstance(test, ast.Call) and _called(test) in _TRUTHS:
@@ -705,7 +695,7 @@ def _asked(test: ast.expr, number: int) -> ast.expr:
         pairs = zip(lefts, test.ops, rights, strict=True)
         compared = [
             call("compared", ast.Constant(_COMPARED[type(op)]), a, b) if type(op) in _COMPARED
-            else _placed(ast.Compare(a, [op], [b]), test) for a, op, b in pairs
+            else located(ast.Compare(a, [op], [b]), test) for a, op, b in pairs
         ]  # fmt: skip
         return combined(compared, True, 1) if len(compared) > 1 else compared[0]
     return test
