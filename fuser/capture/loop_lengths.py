@@ -79,7 +79,7 @@ class Lengths:
         span = found.span.here
         own = [(symbol, sign) for symbol, (name, sign) in self.integers.items() if name == index]
         places = [span[0], span[1 % len(span)]]
-        if not found.ends_early:
+        if not found.is_limited:
             places += [span[len(span) // 2], span[-1]]
         for place in places:
             numbers = {**tracing.numbers(), index: place}

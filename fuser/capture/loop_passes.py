@@ -332,6 +332,12 @@ class Pass:
         self._limit((found, *item.shape), most, True)
         return found
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether some list has room for fewer items than there may be iterations."""
+        lengths = [room.dims[0] for room in self.rooms.values()]
+        return any(type(n) is int and n < len(self.span.here) for n in lengths)
+
     def _limit(self, lengths: Sequence[Any], most: int, fits: bool) -> None:
         """Hold that an array of some lengths has at most so many elements, or more."""
         if any(type(n) is HostScalar for n in lengths):

@@ -395,3 +395,20 @@ def test_arguments_that_are_one_array() -> None:
         mine = (other, other) if one is two else (other[:9], other[3:])
         assert not difference(spread(one, two), fused(*mine), 1e7)
         assert not difference(memory, other, 1e7)
+
+
+def _wraps(x: Any, y: Any) -> Any:
+    """Its index reads from the end of an array first, and then from the beginning."""
+    for k in range(6):
+        y = y * 0.5 + x[k - 3]
+        if y.sum() > 1e9:
+            break
+    return y
+
+
+def test_an_index_that_changes_its_sign_before_the_loop_may_end() -> None:
+    """It is unrolled, as its iterations are not one function."""
+    x, y = np.arange(9.0), np.ones(400)
+    fused = fuser.fuse(_wraps, fallback="error")
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(x, y), _wraps(x, y))
