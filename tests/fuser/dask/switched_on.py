@@ -3,6 +3,7 @@
 from typing import Any
 
 import dask
+import pytest
 
 import fuser
 from fuser.dask import users
@@ -17,14 +18,28 @@ def pytest_configure(config: Any) -> None:
     users.is_dasks = lambda module: of_dask(module) and ".tests." not in str(module)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def _launches(config: Any) -> int:
+    """How often kernels ran, in this process and in those of xdist that have ended."""
+    return fuser.stats().get("launches", 0) + getattr(config, "launches_elsewhere", 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add what a process of xdist has launched."""
+    told = getattr(node, "workeroutput", {}).get("launches", 0)
+    node.config.launches_elsewhere = getattr(node.config, "launches_elsewhere", 0) + told
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
     """Say what was fused: a run in which nothing was is no proof."""
-    found = fuser.stats()
-    kernels, launches = fuser.n_compiled_kernels(), found.get("launches", 0)
-    terminalreporter.write_line(f"fuser: {kernels} kernels compiled, {launches} launches")
+    terminalreporter.write_line(f"fuser: {_launches(config)} launches of kernels")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: Any) -> None:
-    """Fail where no kernel ran."""
-    if session.testscollected and not fuser.stats().get("launches"):
+    """Fail where no kernel ran, in whichever process."""
+    told = getattr(session.config, "workeroutput", None)
+    if told is not None:
+        told["launches"] = _launches(session.config)
+    elif session.testscollected and not _launches(session.config):
         session.exitstatus = 1
