@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from fuser.calls import native_call
+
+#: Marks tests of what only native entries do: short calls, giving way to NumPy, element loops.
+needs_native_entry = pytest.mark.skipif(
+    not native_call.supported(), reason="this interpreter has no native entry: it has no GIL, say"
+)
+
 _CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _CXX_NAMES = ("c++", "g++", "clang++")
 

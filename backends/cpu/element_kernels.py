@@ -66,12 +66,12 @@ class ElementKernel:
         """Prepare it; the first run compiles.
 
         Raises:
-            Unsupported: where objects of arrays lie in memory is not known here.
+            Unsupported: where objects of arrays lie in memory is not known, or there is no GIL.
         """
         if not (_NATIVE and arrays.layout_is_known()):
             raise Unsupported(
-                "unsupported-layout", "loop",
-                "this interpreter keeps arrays in a way that is not known", "",
+                "backend-unavailable", "a loop over single elements",
+                "it is called natively, and this interpreter has no GIL, or is no known one", "",
             )
         self.code = code
         self.kernels: list[ElementText] = []

@@ -17,13 +17,10 @@ import pytest
 
 import fuser
 from fuser.backends.gpu import array_fields, c_functions
-from fuser.calls import native_call
 from tests.backends.gpu import fake_cupy
-from tests.requirements import find
+from tests.requirements import find, needs_native_entry
 
-pytestmark = pytest.mark.skipif(
-    not native_call.supported(), reason="this interpreter has no native entry"
-)
+pytestmark = needs_native_entry
 X = np.random.default_rng(5).normal(size=(9, 40)).astype(np.float32)
 
 cupy = fake_cupy.for_a_file()

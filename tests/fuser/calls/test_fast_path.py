@@ -7,9 +7,10 @@ import pytest
 
 import fuser
 from fuser.base.call_keys import exact_key
-from fuser.calls import fused_function, native_call
+from fuser.calls import fused_function
 from fuser.calls.fast_path import Ready
 from tests.fuser.result_kinds import KINDS, check, in_place, own_out, silent_out
+from tests.requirements import needs_native_entry
 
 
 @pytest.fixture(autouse=True)
@@ -18,15 +19,11 @@ def _no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_function, "_NATIVE", False)
 
 
-#: A launch's kernels run one after the other without Python, if Python's objects are known.
-shortened = pytest.mark.skipif(not native_call.supported(), reason="calls take the long way here")
-
-
 def _refuse(*_: Any) -> Any:
     raise AssertionError("the long way")
 
 
-@shortened
+@needs_native_entry
 @pytest.mark.parametrize("name", KINDS)
 def test_the_short_way_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results, whose memory they are, and what is written into arguments."""
@@ -68,7 +65,7 @@ def test_other_shapes_have_ways_of_their_own() -> None:
     assert exact_key((x, 1j)) != exact_key((x, 2j))
 
 
-@shortened
+@needs_native_entry
 def test_scalars_of_numpy_beside_integers_that_are_lengths(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

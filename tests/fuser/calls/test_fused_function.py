@@ -18,6 +18,7 @@ from fuser.calls.fused_function import PATIENCE
 from fuser.calls.trace_cache import VALUE_LIMIT
 from fuser.capture import captures
 from tests.fuser.comparing import assert_same, compare, difference, independent, unlike
+from tests.requirements import needs_native_entry
 from tests.threads import on_threads, running
 
 CHANCE = np.random.default_rng(2)
@@ -427,6 +428,7 @@ def test_refused_calls_of_any_kind_are_the_plain_functions(
     assert len(fused.fallbacks) == 1
 
 
+@needs_native_entry
 @pytest.mark.parametrize("function", [lambda x: x.imag, lambda x: float(x[0, 0])])
 def test_what_numpy_does_at_once_is_numpys(function: Any) -> None:
     """Python would take longer to put the result together, or to read a number."""
@@ -472,6 +474,7 @@ def _refused(x: Any) -> Any:
     return x * 2
 
 
+@needs_native_entry
 @pytest.mark.parametrize(
     ("made", "small", "large"),
     [
@@ -507,6 +510,7 @@ def test_loops_in_loops_are_estimated() -> None:
         assert np.array_equal(fused(x), _nested(x))
 
 
+@needs_native_entry
 def test_what_raises_after_a_decision_is_decided_once() -> None:
     """Small calls that raise again and again are the plain function's, the others are fused."""
     fused = fuser.fuse(_refused, fallback="allow")
@@ -524,6 +528,7 @@ def test_what_raises_after_a_decision_is_decided_once() -> None:
 MANY = {str(number): float(number) for number in range(60)}
 
 
+@needs_native_entry
 def test_small_calls_that_compare_much_are_numpys() -> None:
     """Comparing a dict takes longer than NumPy does; with long arrays it does not."""
     fused = fuser.fuse(lambda x: x * MANY["3"], fallback="allow")

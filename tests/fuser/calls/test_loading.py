@@ -5,6 +5,7 @@ import pytest
 
 import fuser
 from tests.children import said
+from tests.requirements import needs_native_entry
 
 PROGRAM = """
 import sys, numpy as np, fuser
@@ -20,6 +21,7 @@ print(len(ours(fused - before)), len(ours(set(sys.modules) - fused)), "llvmlite"
 """
 
 
+@needs_native_entry
 def test_a_first_call_imports_next_to_nothing() -> None:
     """Only the family of its elementary function; and fusing alone starts no code generator."""
     at_fuse, at_call, llvmlite = said("-c", PROGRAM).split()

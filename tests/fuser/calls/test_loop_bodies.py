@@ -11,6 +11,7 @@ import pytest
 import fuser
 from fuser.calls import loop_bodies
 from fuser.programs import run
+from tests.requirements import needs_native_entry
 
 
 def smoothed(u: Any, n: int) -> Any:
@@ -56,6 +57,7 @@ def _copies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+@needs_native_entry
 @pytest.mark.parametrize(
     ("function", "count", "more"), CASES, ids=[function.__name__ for function, *_ in CASES]
 )
@@ -91,6 +93,7 @@ def _strided(array: Any) -> Any:
     return made
 
 
+@needs_native_entry
 @pytest.mark.parametrize("lie", [_misaligned, _strided, np.asfortranarray])
 def test_arguments_that_lie_otherwise(lie: Callable[[Any], Any]) -> None:
     """Loops work on copies of them; one that changes places with another has that one copied."""
@@ -140,6 +143,7 @@ def test_iterations_that_fail() -> None:
         np.testing.assert_array_equal(own, plain)
 
 
+@needs_native_entry
 def test_what_others_see_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy from before the loop, and an argument that a kernel after it reads."""
 

@@ -16,6 +16,7 @@ import fuser
 from fuser.calls.program_fast_path import ENDED, ReadyProgram
 from fuser.calls.trace_cache import VALUE_LIMIT
 from tests.fuser.comparing import assert_alike, unlike
+from tests.requirements import needs_native_entry
 
 W = np.arange(6.0)
 
@@ -274,6 +275,7 @@ def test_paths_have_a_limit_and_a_reason() -> None:
     assert fallbacks(fused, np.full(3, 2.0**30)) == 2
 
 
+@needs_native_entry
 @pytest.mark.usefixtures("never_brief")
 def test_ways_that_never_come_again_are_given_up() -> None:
     """Where so many calls in a row went new ways, no path is run before NumPy runs such calls."""

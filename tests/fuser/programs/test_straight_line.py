@@ -12,6 +12,7 @@ from fuser.backend import MISSED
 from fuser.base import config
 from fuser.calls import native_call
 from fuser.calls.program_fast_path import ReadyProgram
+from tests.requirements import needs_native_entry
 
 X = np.random.default_rng(5).standard_normal((5, 4))
 
@@ -51,7 +52,7 @@ def test_a_step_calls_what_was_written(name: str) -> None:
         np.testing.assert_allclose(fused(*new), function(*new), rtol=1e-9)
 
 
-@pytest.mark.skipif(not native_call.supported(), reason="calls begin in Python here")
+@needs_native_entry
 def test_arguments_are_compared_natively() -> None:
     """Other types, dtypes, shapes, strides and numbers of arguments are looked at by Python."""
     fused, _ = ready_of(lambda x, k: np.sort(x * k) + k, X, 2.0)
