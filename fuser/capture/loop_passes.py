@@ -16,14 +16,15 @@ from fuser.capture.before import Again, Before, NotALoop, isinstance_of
 from fuser.capture.choices import truth_node
 from fuser.capture.codes import UNROLLED_OPERATIONS
 from fuser.capture.loop_values import UNBOUND, Slot, Span, hint_of, is_number, is_written, text_of
-from fuser.capture.staging import LoopSource
+from fuser.capture.staging import LoopSource, place_of
 from fuser.ir.graph import Node, make_constant, make_input, walk
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.indices import length_of
-from fuser.tracing.late_numbers import LATE, LateNumber
+from fuser.tracing.late_numbers import LATE, LateNumber, count_node
 from fuser.tracing.makers import blank
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
 
 #: So many writes into parts of arrays may the iterations of a loop have that is unrolled, see
@@ -62,6 +63,8 @@ class Appended:
         shape: of an array, else none.
         dtype: of the array that NumPy makes of several.
         node: what an array holds then.
+        place: how many items it has appended, where some iterations append nothing.
+        alone: nothing but the list leads to it.
     """
 
     value: Any
@@ -69,9 +72,11 @@ class Appended:
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
     node: Node | None = None
+    place: Any = None
+    alone: bool = False
 
     @classmethod
-    def of(cls, value: Any) -> Appended:
+    def of(cls, value: Any, place: Any, alone: bool) -> Appended:
         """Look at it.
 
         Raises:
@@ -79,12 +84,13 @@ class Appended:
         """
         if isinstance_of(value, TracedArray):
             kind = "scalar" if value.generic else "array"
-            return cls(value, kind, value.shape, value.dtype, value.storage.node)
+            node = value.storage.node
+            return cls(value, kind, value.shape, value.dtype, node, place, alone)
         if type(value) is LateNumber:
-            return cls(value, value.kind, (), value.dtype)
+            return cls(value, value.kind, (), value.dtype, None, place)
         of = value.kind if type(value) is HostScalar else type(value)
         if of in (bool, int, float):
-            return cls(value, f"py{of.__name__}", (), np.dtype(of))
+            return cls(value, f"py{of.__name__}", (), np.dtype(of), None, place)
         raise NotALoop(f"a list of {of.__name__}s is appended to")
 
 
@@ -239,9 +245,31 @@ class Pass:
 
     # -- lists ----------------------------------------------------------------------------------
 
-    def append(self, name: str, value: Any) -> None:
-        """Note what an iteration appends to a list."""
-        self.appended[name] = Appended.of(value)
+    def append(self, name: str, value: Any, place: Any, env: Mapping[str, Any]) -> None:
+        """Note what an iteration appends to a list, and where; `env`: the function's variables."""
+        alone = isinstance_of(value, TracedArray) and self._is_alone(value.storage, env)
+        self.appended[name] = Appended.of(value, place, alone)
+
+    def _is_alone(self, storage: Storage, env: Mapping[str, Any]) -> bool:
+        """Whether the iteration has made an array, and no variable leads to it."""
+        known = id(storage) in self.before.storages or any(s.storage is storage for s in self.slots)
+        if known or storage.shared or storage.reshapes or storage.argument is not None:
+            return False
+        waiting = list(env.values())
+        while waiting:
+            value = waiting.pop()
+            if isinstance_of(value, (tuple, list)):
+                waiting.extend(value)
+            elif isinstance_of(value, dict):
+                waiting.extend(value.values())
+            elif isinstance_of(value, TracedMemory) and value.storage is storage:
+                return False
+        return True
+
+    def counted(self, count: Any) -> Any:
+        """One more than a number that the loop tells."""
+        one = self.tracing.wrap(count_node(count), True)
+        return LateNumber(self.tracing, (one + np.int64(1)).node, "pyint")
 
     def write_lists(self) -> bool:
         """Write what the iteration has appended where there is room for it; whether there is.
@@ -254,11 +282,14 @@ class Pass:
         if self.appended.keys() != self.rooms.keys():
             return False
         start, step = self.span.start, self.span.step
-        if self.rooms and step not in (1, -1):
-            raise NotALoop(f"a loop in steps of {step} appends to a list")
-        place = self.index if start == 0 else self.index - start if step > 0 else start - self.index
         for name, item in self.appended.items():
             self._check_kept(name, item)
+            if item.place is not None:
+                place = item.place - self.found_env[place_of(name)]
+            elif step in (1, -1):
+                place = self.index - start if step > 0 else start - self.index
+            else:
+                raise NotALoop(f"a loop in steps of {step} appends to a list")
             value = item.value
             if type(value) is LateNumber:
                 value = self.tracing.wrap(value.node, True)
@@ -267,7 +298,7 @@ class Pass:
 
     def _check_kept(self, name: str, item: Appended) -> None:
         """See that what is appended stays as it is: a list keeps arrays, and no copies of them."""
-        if item.kind != "array":
+        if item.kind != "array" or item.alone:
             return
         rooms = [array.storage for array in self.rooms.values()]
         for slot in self.slots:
@@ -306,7 +337,8 @@ class Pass:
             texts = [length.text for length in item.shape if type(length) is HostScalar]
             if any(not self.symbols.isdisjoint(scalar_symbols(each)) for each in texts):
                 raise NotALoop(f"{name} is a list of arrays of several shapes")
-            length = self._room_of(name, count, item) if self.ends_early else count
+            some = self.ends_early or name in self.source.passed
+            length = self._room_of(name, count, item) if some else count
             lengths = (length, *item.shape)
             dims = tuple(length_of(n) if type(n) is HostScalar else int(n) for n in lengths)
             room = Storage(blank(self.tracing, dims, item.dtype))

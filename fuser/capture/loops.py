@@ -289,13 +289,24 @@ class Loop:
         else:
             self._stops.append(stop)
 
-    def append(self, name: str, to: list[Any], item: Any) -> None:
-        """Append an item to a list; where an iteration is looked at, note what it is."""
+    def append(self, name: str, to: list[Any], item: Any, place: Any = None) -> None:
+        """Append an item to a list; where an iteration is looked at, note what it is.
+
+        Args:
+            name: the list's.
+            to: the list.
+            item: the item.
+            place: how many it has appended, where some iterations append nothing.
+        """
         if self._inside is None:
             to.append(item)
             self._copies |= any(choice.is_open for choice in self._choices)  # perhaps
         else:
-            self._inside.append(name, item)
+            self._inside.append(name, item, place, sys._getframe(1).f_locals)
+
+    def counted(self, count: Any) -> Any:
+        """One more than a number of items, which tells when the loop has run."""
+        return count + 1 if self._inside is None else self._inside.counted(count)
 
     def stop(self, way: int) -> None:
         """Note that the loop is left; `way`: see `LoopSource.ways`."""

@@ -46,7 +46,7 @@ import ast
 import inspect
 import linecache
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from operator import or_
@@ -138,7 +138,8 @@ class LoopSource:
         flags: names that nothing but a test reads; they are True or False.
         ways: for each way out of its body, what is read where it leads; None for an exception.
         decisions: each `if` in it.
-        lists: names of lists that nothing else sees, and that each iteration appends one item to.
+        lists: names of lists that nothing else sees, and that iterations append one item to.
+        passed: those that some iterations append nothing to.
         listed: it was a comprehension.
         few: it was one, and few iterations, of a number that a call tells, are unrolled.
         asks: it was one, and is not unrolled: the trace would read a value for each iteration.
@@ -158,14 +159,23 @@ class LoopSource:
     ways: tuple[frozenset[str] | None, ...]
     decisions: tuple[Decision, ...]
     lists: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
     listed: bool = False
     few: bool = False
     asks: bool = False
 
 
 def count_of(name: str) -> str:
-    """The name of the number of items that a loop has appended to a list, where it ends early."""
+    """The name of the number of items that a loop has appended to a list.
+
+    There is one where the loop ends early, or where some iterations append nothing.
+    """
     return f"count of {name}"
+
+
+def place_of(name: str) -> str:
+    """The name of the same number as iterations know it, of a list that some append nothing to."""
+    return f"place of {name}"
 
 
 @record
@@ -447,17 +457,18 @@ class _Stage:
         for name in targets:  # which each iteration begins with
             changed.pop(name, None)
         tested = isinstance(node, ast.While)
-        lists = self._lists.get(id(node), ())
+        lists = self._lists.get(id(node), {})
         inner = (part for part in tree_nodes(*body) if isinstance(part, _LOOPS))
         decides = lists and any(isinstance(n, ast.If) for part in inner for n in tree_nodes(part))
         breaks = len(leaving.raising) < len(leaving.read)
         if decides or not self._shared.isdisjoint(lists):
-            lists = ()
+            lists = {}
         read = dict.fromkeys(_loaded(_with_test(node)))
         self._ask_to_append(body, lists, number, breaks or tested)
-        counts = [*map(count_of, lists)] if breaks or tested else []
+        passed = [name for name in lists if lists[name]]
+        counts = [*map(count_of, lists if breaks or tested else passed)]
         kept |= {*counts}
-        changed |= dict.fromkeys(counts)
+        changed |= dict.fromkeys((*counts, *map(place_of, passed)))
         # What no iteration need set, the loop may leave as it was.
         exposed = live_before(_with_test(node), kept)
         self.loops.append(LoopSource(
@@ -476,7 +487,8 @@ class _Stage:
                        else read | {*leaving.flags, *counts}
                        for way, read in enumerate(leaving.read)),
             decisions=tuple(self._decisions(node, number, kept)),
-            lists=lists,
+            lists=tuple(lists),
+            passed=tuple(passed),
             listed=hasattr(node, "few"),
             few=getattr(node, "few", False),
             asks=getattr(node, "asks", False),
@@ -484,18 +496,21 @@ class _Stage:
         return number
 
     def _ask_to_append(
-        self, body: list[ast.stmt], lists: Sequence[str], number: int, counted: bool
+        self, body: list[ast.stmt], lists: Mapping[str, bool], number: int, counted: bool
     ) -> None:
-        """Have statements ask the loop to append to lists, and count, where it may end early."""
+        """Have statements ask the loop to append to lists, and count, see `count_of`."""
         for place, each in reversed(list(enumerate(body))):
             if isinstance(each, ast.If):
                 self._ask_to_append(each.body, lists, number, counted)
                 self._ask_to_append(each.orelse, lists, number, counted)
             if (name := _appends_to(each)) in lists:
                 text = [f"L.append({name!r}, LIST, ITEM)", *["N0 = N0 + 1"] * counted]
-                made = self._parsed(text, each, [count_of(name)], number)
+                if lists[name]:
+                    text = [f"L.append({name!r}, LIST, ITEM, N1)", "N1 = N1 + 1"]
+                    text += ["N0 = L.counted(N0)"]
+                made = self._parsed(text, each, [count_of(name), place_of(name)], number)
                 given = made[0].value.args  # type: ignore[attr-defined]
-                given[1:] = [each.value.func.value, *each.value.args]  # type: ignore[attr-defined]
+                given[1:3] = [each.value.func.value, *each.value.args]  # type: ignore[attr-defined]
                 body[place : place + 1] = made
 
     def _decisions(
@@ -564,6 +579,7 @@ class _Stage:
             assert isinstance(begin, ast.Assign)
             begin.targets = [node.target]
         counts = [count_of(name) for name in source.lists if count_of(name) in source.kept]
+        counts += map(place_of, source.passed)
         begun = [f"N{k} = False" for k in range(len(source.flags))]
         begun += [f"N{len(begun) + k} = 0" for k in range(len(counts))]
         return [*self._parsed(begun, node, [*source.flags, *counts], number), *made, *node.orelse]
@@ -782,7 +798,7 @@ def _is_target(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
-def _appends_to(node: ast.stmt) -> str:
+def _appends_to(node: ast.AST) -> str:
     """The name of the list that a statement appends an item to; "" for other statements."""
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
@@ -795,27 +811,30 @@ def _appends_to(node: ast.stmt) -> str:
     return to.value.id
 
 
-def _appended_to(function: ast.FunctionDef) -> dict[int, tuple[str, ...]]:
+def _appended_to(function: ast.FunctionDef) -> dict[int, dict[str, bool]]:
     """Of each loop, by identity, the lists that are made before it and that it only appends to.
 
     One is a list of its own: between `name = [...]` and the loop, in one block, it is named where
-    items are appended and nowhere else; in the loop where that is left by `return`, too. No
-    iteration passes by without appending to it, but one with which the loop ends.
+    items are appended and nowhere else; in the loop where that is left by `return`, too. With each
+    goes whether some iterations append nothing to it, other than those with which the loop ends.
     """
     found = {}
     for parent in tree_nodes(function):
         for block in (getattr(parent, field, []) for field in ("body", "orelse", "finalbody")):
             for place, loop in enumerate(block if isinstance(block, list) else []):
-                own = list(nodes(loop.body)) if isinstance(loop, _LOOPS) else [ast.Continue()]
-                if any(isinstance(each, ast.Continue) for each in own):
+                if not isinstance(loop, _LOOPS):
                     continue
-                if names := dict.fromkeys(filter(None, map(_appends_to, loop.body))):
+                own = list(nodes(loop.body))
+                if names := dict.fromkeys(filter(None, map(_appends_to, own))):
                     named = Counter(n.id for n in tree_nodes(loop) if isinstance(n, ast.Name))
                     left = [each for each in own if isinstance(each, ast.Return)]
                     named.subtract(n.id for n in tree_nodes(*left) if isinstance(n, ast.Name))
-                    found[id(loop)] = tuple(
-                        name for name in names if named[name] == 1 and _is_own(name, block[:place])
-                    )
+                    each_time = {*map(_appends_to, loop.body)}
+                    passes = any(isinstance(each, ast.Continue) for each in own)
+                    found[id(loop)] = {
+                        name: passes or name not in each_time
+                        for name in names if named[name] == 1 and _is_own(name, block[:place])
+                    }
     return found
 
 

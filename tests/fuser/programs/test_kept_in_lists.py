@@ -111,8 +111,49 @@ def in_another(x: Any, n: int) -> Any:
     return np.array(found)
 
 
-LOOPS = {sums: 1, arrays: 2, of_no_use: 0, seen_twice: 0, written_later: 0, written_in_turn: 0,
-         an_argument_first: 0, in_another: 2}  # fmt: skip
+def in_some_iterations(x: Any, n: int) -> Any:
+    """By the index and after `continue`; copies of an array that is written into, and numbers."""
+    frames, times, kept, x = [x.copy()], [], [], x.copy()
+    for k in range(n):
+        x[1:] = x[1:] * 0.875 + x[:-1] * k
+        if k % 5 == 0:
+            frames.append(x.copy())
+            times.append(k * 0.5)
+        if k < 3 or k % 2:
+            continue
+        kept.append(x.max())
+    return np.array(frames), times, np.array(times), kept[-1], len(kept), x
+
+
+def as_values_say(x: Any, n: int) -> Any:
+    """What the loop computes decides what it appends: the loop is unrolled."""
+    a = []
+    for _ in range(n):
+        x = x * 0.875
+        if x.max() > 0.5:
+            a.append(x.min())
+    return a
+
+
+def first_items(x: Any, n: int) -> Any:
+    """The first iteration is unrolled and has appended; in others a name's array is kept."""
+    a, b = [], []
+    y = 0
+    for k in range(n):
+        y = y + x * 0.5
+        x = x * 0.875
+        if k % 3 != 1:
+            a.append(y)
+        if k > n - 2:
+            b.append(x.max())
+    y[0] = 99.0
+    return np.array(b), y, len(a)
+
+
+LOOPS = {
+    sums: 1, arrays: 2, of_no_use: 0, seen_twice: 0, written_later: 0, written_in_turn: 0,
+    an_argument_first: 0, in_another: 2, in_some_iterations: 1, as_values_say: 0, first_items: 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
