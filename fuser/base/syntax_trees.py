@@ -70,3 +70,11 @@ def free_names(function: ast.AST, stem: str) -> Iterator[str]:
     """Yield names that begin so, and that a function has not."""
     known = {node.id for node in tree_nodes(function) if isinstance(node, ast.Name)}
     return (name for name in (f"{stem}_{k}" for k in count()) if name not in known)
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites syntax trees, but for constants: `ast` asks for their types, which traces watch."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """Leave a constant as it is."""
+        return node

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fuser.base.errors import Unsupported
-from fuser.base.syntax_trees import copied, free_names, located, tree_nodes
+from fuser.base.syntax_trees import Rewriter, copied, free_names, located, tree_nodes
 
 #: Functions that take all of a generator, whatever is in it.
 _TAKING_ALL = ("sum", "max", "min", "list", "tuple")
@@ -70,7 +70,7 @@ def checked(found: Any, values: Any) -> Any:
     return values
 
 
-class Expanding(ast.NodeTransformer):
+class Expanding(Rewriter):
     """Writes out comprehensions in the bodies of loops.
 
     Attributes:
@@ -303,7 +303,7 @@ def _put_in(node: ast.expr, names: _Names) -> ast.expr:
     return _Replacing(names).visit(copied(node)) if names else copied(node)
 
 
-class _Replacing(ast.NodeTransformer):
+class _Replacing(Rewriter):
     """Puts expressions in the place of names."""
 
     def __init__(self, names: _Names) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
-from fuser.base.syntax_trees import copied, tree_nodes
+from fuser.base.syntax_trees import Rewriter, copied, tree_nodes
 from fuser.capture import element_staging, staging
 from fuser.capture.element_staging import ElementSource
 from fuser.element_loops.code import Array, Code
@@ -507,7 +507,7 @@ def _constant(value: Any) -> str | None:
     return None
 
 
-class _Scope(ast.NodeTransformer):
+class _Scope(Rewriter):
     """Writes the names of one function's code as a loop's source has them."""
 
     def __init__(
@@ -655,7 +655,7 @@ class _Scope(ast.NodeTransformer):
         return ast.Assert(self.visit(node.test), None)
 
 
-class _Lengths(ast.NodeTransformer):
+class _Lengths(Rewriter):
     """Writes numbers that are lengths of operands as such."""
 
     def __init__(self, source: _Source) -> None:

@@ -264,6 +264,19 @@ def extremes(x: Any) -> tuple[Any, Any, int]:
     return least, largest, place
 
 
+def levinson(r: Any) -> Any:
+    """A Toeplitz system by Levinson's recursion, on slices of moving lengths beside elements."""
+    y = np.empty_like(r)
+    error, reflected = 1.0, -r[0]
+    y[0] = reflected
+    for k in range(1, r.shape[0]):
+        error *= 1.0 - reflected * reflected
+        reflected = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / error
+        y[:k] += reflected * np.flip(y[:k])
+        y[k] = reflected
+    return y
+
+
 def _walk(n: int) -> Any:
     """Numbers around 0."""
     return _RNG.standard_normal(n)
@@ -283,6 +296,7 @@ ALGORITHMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (mandelbrot, (np.linspace(-2, 1, 9), np.linspace(-1, 1, 7), 30)),
     (collatz, (27,)),
     (histogram, (_RNG.random(60), 0.1, 0.9, 8)),
+    (levinson, (0.25 ** np.arange(1.0, 8.0),)),
     (prefix, (_walk(_N),)),
     (prefix, (_RNG.integers(-9, 9, _N).astype(np.int16),)),
     (search, (np.arange(40.0), 17.0)),
