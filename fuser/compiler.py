@@ -15,7 +15,7 @@ from fuser.base.timeline import phase
 from fuser.codegen import LoopNest, loop_nests
 from fuser.ir.graph import Graph
 from fuser.ir.specs import ArgSpec
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import FUSED, KernelSpec, Options
 from fuser.passes import length_facts
 from fuser.passes.decompose import decompose
 from fuser.passes.rewrite import Applied, rewrite, verify
@@ -27,45 +27,38 @@ if TYPE_CHECKING:
     from fuser.scheduling import in_place
 
 
-def compile_upfront(
-    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
-) -> KernelSpec:
+def compile_upfront(graph: Graph, options: Options = FUSED) -> KernelSpec:
     """Look a graph's spec up; prepare it on a miss: decompose, rewrite, schedule.
 
     Args:
         graph: as traced or parsed.
-        mode: "fused" or "unfused".
-        fastmath: allow the FAST rules.
-        checked: kernels note floating-point exceptions.
+        options: what `fuse` was told.
     """
-    return kernel_cache.lookup(
-        graph,
-        (mode, fastmath, checked),
-        lambda key: _prepare(key, graph, mode, fastmath, checked),
-    )
+    return kernel_cache.lookup(graph, options, lambda key: _prepare(key, graph, options))
 
 
-def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -> KernelSpec:
+def _prepare(key: int, graph: Graph, options: Options) -> KernelSpec:
     """Make the spec of a new graph."""
+    mode = options.mode
     dump("graph", f"spec {key} ({mode})", graph.text)
     with phase("rewrite"):
-        lowered, applied = _lowered(graph, mode, fastmath)
+        lowered, applied = _lowered(graph, options)
     dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))
     with phase("schedule"):
         plan = schedule.plan(lowered, mode, source=graph)
     # A kernel of one operation is quickly made: four of them count as one.
     budget.spend("kernels", len(plan.groups) if mode == "fused" else len(plan.groups) // 4)
-    spec = KernelSpec(key, graph.text, graph, mode, fastmath, plan, applied, checked)
+    spec = KernelSpec(key, graph.text, graph, options, plan, applied)
     dump("groups", f"spec {key}", describe(spec))
     return spec
 
 
-def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Applied, ...]]:
+def _lowered(graph: Graph, options: Options) -> tuple[Graph, tuple[Applied, ...]]:
     """The graph that is planned, and the rules that were applied."""
     # Unfused means: what NumPy would run, so only the operations themselves.
     lowered, applied = decompose(graph)
-    if mode == "fused":
-        lowered, rewritten = rewrite(lowered, fastmath)
+    if options.mode == "fused":
+        lowered, rewritten = rewrite(lowered, options.fastmath)
         applied += rewritten
     if config.current().check:
         verify(lowered)
@@ -76,7 +69,7 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
         from fuser.passes import slice_updates
 
         lowered = slice_updates.lower(lowered)
-    if mode != "fused":
+    if options.mode != "fused":
         return lowered, applied
     if any(node.op.joins for node in lowered.nodes):
         from fuser.passes import concatenations
@@ -106,7 +99,7 @@ def planned(
             from fuser.passes import complex_parts
 
             with phase("schedule"):
-                plan = schedule.plan(complex_parts.lowered(found.plan.graph), spec.mode)
+                plan = schedule.plan(complex_parts.lowered(found.plan.graph), spec.options.mode)
             found = found.planned_as(plan, in_parts=True)
         found = found.planned_as(_plan_for(found, backend.capabilities))
         spec.planned.setdefault(key, None if found is spec else found)
@@ -126,7 +119,7 @@ def _plan_for(spec: KernelSpec, able: Capabilities) -> Plan:
     if all(group.rows is None for group in parted.groups):
         return plan if len(parted.groups) == len(plan.groups) else parted
     with phase("schedule"):
-        return schedule.plan(plan.graph, spec.mode, with_rows=False, source=spec.graph)
+        return schedule.plan(plan.graph, spec.options.mode, with_rows=False, source=spec.graph)
 
 
 def _plan_with(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
@@ -134,7 +127,7 @@ def _plan_with(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
 
     Where kernels may meet an error, NumPy copies results when all is well.
     """
-    if spec.mode != "fused" or spec.may_raise or spec.has_complex:
+    if spec.options.mode != "fused" or spec.may_raise or spec.has_complex:
         return spec.plan
     return _writing_plan(spec, writes)
 
@@ -157,7 +150,7 @@ def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
     for with_rows in (True, False):
         with phase("schedule"):
             other = schedule.plan(
-                graph, spec.mode, with_rows=with_rows, source=spec.graph, stored=again
+                graph, spec.options.mode, with_rows=with_rows, source=spec.graph, stored=again
             )
             found.append(in_place.aside(other, writes))
         if found[-1] is other or all(group.rows is None for group in other.groups):
@@ -177,15 +170,14 @@ def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:
     """
     if graph is spec.graph:
         return spec
-    lowered, applied = _lowered(graph, spec.mode, spec.fastmath)
+    lowered, applied = _lowered(graph, spec.options)
     if spec.in_parts:
         from fuser.passes import complex_parts
 
         lowered = complex_parts.lowered(lowered)
     plan = changed(spec.plan, graph=lowered)
     return KernelSpec(
-        spec.key, spec.text, graph, spec.mode, spec.fastmath, plan, applied, spec.checked,
-        in_parts=spec.in_parts,
+        spec.key, spec.text, graph, spec.options, plan, applied, in_parts=spec.in_parts
     )  # fmt: skip
 
 
@@ -222,7 +214,7 @@ def emit_text(
     spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend
 ) -> tuple[str, str, tuple[LoopNest, ...]]:
     """A kernel's name, text and loop nests; the same graph always gives the same text."""
-    nests = loop_nests(spec.plan.groups[group], arg_spec, spec.checked, spec.plan.repeat)
+    nests = loop_nests(spec.plan.groups[group], arg_spec, spec.options.errstate, spec.plan.repeat)
     name = f"fused_{digest(repr(nests).encode()).hex()[:12]}"
     return name, backend.emit(nests, name), nests
 

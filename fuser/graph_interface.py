@@ -23,7 +23,7 @@ from fuser.calls.fused_function import MODES, FusedFunction, check_option
 from fuser.executor import CannotRun
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Graph
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import KernelSpec, Options
 
 if TYPE_CHECKING:
     from fuser.program_spec import Program
@@ -83,7 +83,7 @@ def register_fusion(graph: Graph) -> int:
     from fuser.programs import partition
 
     with _within_limits():
-        return kernel_cache.keep(partition.prepare(_graph(graph), "fused"))
+        return kernel_cache.keep(partition.prepare(_graph(graph)))
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     check_option("mode", mode, MODES)
     if mode == "unfused":
         with _within_limits():
-            spec = partition.prepare(spec.graph, mode, spec.fastmath)
+            spec = partition.prepare(spec.graph, Options(mode, spec.options.fastmath))
     arrays, numbers = executor.check_arguments(spec.graph, args)
     sizes = _sizes(spec.graph, arrays, numbers)
     if sizes is None:
@@ -272,7 +272,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
         raise FusionError(reason)
     arrays, numbers = executor.check_arguments(graph, args)
     with _within_limits():
-        spec = compile_upfront(graph, "fused")
+        spec = compile_upfront(graph)
         spec = planned(spec, executor.planned_for(arrays.values()))
     sizes = _sizes(graph, arrays, numbers)
     if sizes is None:
@@ -353,7 +353,7 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
 
     spelled: dict[str, str] = {}
     with _within_limits():
-        prepared = partition.prepare(_graph(graph), "fused")
+        prepared = partition.prepare(_graph(graph))
         for spec in partition.specs_of(prepared):
             served = planned(spec, get_backend(backend))
             for number, arg_spec in enumerate(contiguous_specs(served, backend)):
@@ -388,6 +388,6 @@ def fusion_candidates(
     if sizes is not None:
         executor.check_sizes(sizes, graph)
     with _within_limits():
-        prepared = partition.prepare(graph, "fused")
+        prepared = partition.prepare(graph)
         described = partition.in_terms_of(prepared, graph)
         return candidates(partition.planned(described, get_backend(backend)), sizes)

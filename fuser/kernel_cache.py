@@ -9,10 +9,9 @@ from typing import TypeVar
 from fuser.base import caches, counters, forks
 from fuser.base.errors import ArgumentError
 from fuser.ir.graph import Graph
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import KernelSpec, Options
 from fuser.program_spec import Program
 
-Options = tuple[str, bool, bool]
 Key = tuple[str, Options]
 Spec = TypeVar("Spec", KernelSpec, "Program")
 
@@ -30,7 +29,7 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
 
     Args:
         graph: its canonical text is the key.
-        options: mode, fastmath, and whether kernels note floating-point exceptions.
+        options: the other part of the key.
         build: makes the spec for a new key number.
     """
     key = (graph.text, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuser.base import forks
 from fuser.base.errors import Reason
@@ -15,6 +15,23 @@ from fuser.ir.specs import ArgSpec
 from fuser.scheduling.plans import Plan
 
 
+class Options(NamedTuple):
+    """What `fuse` is told of kernels, from the public call down to their loop nests.
+
+    Attributes:
+        mode: "fused" or "unfused".
+        fastmath: allow the FAST rules, which may change results by rounding errors.
+        errstate: kernels note floating-point exceptions.
+    """
+
+    mode: str = "fused"
+    fastmath: bool = False
+    errstate: bool = False
+
+
+FUSED = Options()
+
+
 @record(frozen=False, slots=False, eq=False)
 class KernelSpec:
     """A registered graph, prepared once, with its own thread-safe store of kernels.
@@ -23,11 +40,9 @@ class KernelSpec:
         key: the number that `register_fusion` gives.
         text: the graph's canonical text, and the mode.
         graph: as registered.
-        mode: "fused" or "unfused".
-        fastmath: whether the FAST rules were allowed.
+        options: what `fuse` was told.
         plan: groups, buffers and the rewritten graph.
         applied: the rewrite rules that were used.
-        checked: kernels note floating-point exceptions (`errstate=True`).
         launches: bound launches by layouts, see `fuser.runtime.launch`.
         in_parts: the plan computes with real and imaginary parts in place of complex values.
         planned: the same graph, planned for what a backend can do and for what is written into
@@ -38,11 +53,9 @@ class KernelSpec:
     key: int
     text: str
     graph: Graph
-    mode: str
-    fastmath: bool
+    options: Options
     plan: Plan
     applied: tuple[Any, ...] = ()
-    checked: bool = False
     launches: dict[Any, Any] = field(default_factory=dict)
     in_parts: bool = False
     planned: dict[Any, KernelSpec | None] = field(default_factory=dict)
@@ -57,8 +70,8 @@ class KernelSpec:
         if plan is self.plan:
             return self
         return KernelSpec(
-            self.key, self.text, self.graph, self.mode, self.fastmath, plan, self.applied,
-            self.checked, in_parts=self.in_parts or in_parts,
+            self.key, self.text, self.graph, self.options, plan, self.applied,
+            in_parts=self.in_parts or in_parts,
         )  # fmt: skip
 
     @forks.cached_property
@@ -88,7 +101,7 @@ class KernelSpec:
     @property
     def may_raise(self) -> bool:
         """Whether a kernel of this spec may stop with a status."""
-        return self.checked or any(  # floats have a value for everything
+        return self.options.errstate or any(  # floats have a value for everything
             node.dtype.kind in node.op.raises for node in self.plan.graph.nodes
         )
 

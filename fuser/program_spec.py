@@ -15,7 +15,7 @@ from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import is_array
 from fuser.ir.opaque_calls import DECIDED
 from fuser.ir.views import Chain, View
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import KernelSpec, Options
 
 if TYPE_CHECKING:
     from fuser.ir.loops import Region
@@ -223,9 +223,7 @@ class Program:
         key: as KernelSpec's.
         text: the whole graph's canonical text.
         graph: the whole graph.
-        mode: "fused" or "unfused".
-        fastmath: whether rewrites may change results by rounding errors.
-        checked: whether kernels note floating-point exceptions.
+        options: what `fuse` was told.
         steps: stages, graph breaks, loops and what is asked of values, in the order of execution.
         outputs: the value of each output of the graph.
         constants: values that are known from the beginning: operands that are one number.
@@ -237,9 +235,7 @@ class Program:
     key: int
     text: str
     graph: Graph
-    mode: str
-    fastmath: bool
-    checked: bool
+    options: Options
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Any]

@@ -477,7 +477,7 @@ def _layout(array: Any) -> tuple[Any, ...]:
 def make_ready(call: Call) -> Ready | None:
     """A short way for calls like this one, which has been served."""
     spec = call.specialisation.spec
-    if not isinstance(spec, KernelSpec) or spec.checked:
+    if not isinstance(spec, KernelSpec) or spec.options.errstate:
         return None
     trace, captured = call.specialisation.trace, call.specialisation.captured
     if captured and (trace.writes or spec.graph.guards_of_integers):
@@ -506,7 +506,7 @@ def make_ready(call: Call) -> Ready | None:
 def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
     """A short way for calls like this one with `out=` one array, which kernels write into."""
     spec, trace = call.specialisation.spec, call.specialisation.trace
-    if not isinstance(spec, KernelSpec) or spec.checked or trace.writes:
+    if not isinstance(spec, KernelSpec) or spec.options.errstate or trace.writes:
         return None
     if spec.graph.guards_of_integers:
         return None

@@ -62,9 +62,8 @@ class PhaseFunction(FusedFunction[..., Any]):
         """
         body = phase.body
         super().__init__(
-            _unknown, backend=backend or None, mode=body.mode, fallback="allow",
-            fastmath=body.fastmath, errstate=body.checked,
-        )  # fmt: skip
+            _unknown, backend=backend or None, fallback="allow", **body.options._asdict()
+        )
         names = parameters_of(phase)
         given = [k for k, name in enumerate(phase.stored) if name]
         writes = [(names.index(name), output, box) for name, output, box in phase.writes]
@@ -130,7 +129,7 @@ def _may_wait(step: LoopRegion) -> bool:
     if sorted(left) != sorted(names) or step.interchange is not None:
         return False
     alone = all(
-        isinstance(phase.body, KernelSpec) and not (phase.body.may_raise or phase.body.checked)
+        isinstance(phase.body, KernelSpec) and not phase.body.may_raise
         and not (any(phase.stored) or phase.moved)
         and not any(copied or any(type(view) is not Part for view in chain)
                     for _, _, chain, copied in phase.parts)
@@ -209,7 +208,7 @@ class Runner:
         plain = not (region.guards or region.updates or region.leaving.is_early)
         return plain and region.index not in numbers and not any(
             phase.parts or phase.moved or not isinstance(phase.body, KernelSpec)
-            or phase.body.may_raise or phase.body.checked for phase in phases
+            or phase.body.may_raise for phase in phases
         )
 
     def in_place(self, places: Mapping[int, int]) -> Callable[..., Any]:

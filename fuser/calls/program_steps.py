@@ -45,7 +45,7 @@ def stage_function(
         kind: makes a fused function.
         writes: outputs that go into its arguments; it gives the others.
     """
-    function: Any = kind(_unknown, mode=stage.spec.mode, fallback="allow")
+    function: Any = kind(_unknown, mode=stage.spec.options.mode, fallback="allow")
     written = {output for _, output, _ in writes}
     given = [place for place in range(len(stage.spec.graph.outputs)) if place not in written]
     known = of_kernels(stage.spec, given, writes)
@@ -263,7 +263,7 @@ def told_by_integers(program: Program) -> Mapping[str, Dim]:
 def has_short_way(call: Call, program: Program) -> bool:
     """Whether calls like this one have a short way: every result is an array of its own."""
     trace = call.specialisation.trace
-    if program.checked or not (trace.leaves or trace.writes or trace.stopped):
+    if program.options.errstate or not (trace.leaves or trace.writes or trace.stopped):
         return False
     if not dict(call.specialisation.scalar_leaves).keys() >= integers_of(program):
         return False  # views that functions read are written for lengths that all calls share

@@ -23,7 +23,7 @@ from fuser.capture.effects import Surroundings, alone
 from fuser.capture.purity import trace_purely
 from fuser.capture.read_names import by_class
 from fuser.executor import CannotRun
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import KernelSpec, Options
 from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutStatic, Trace
 
@@ -200,9 +200,9 @@ def specialised(
             _note_breaks(function, entry, trace, names)
         others = [known.spec for known in entry.found if isinstance(known.spec, Program)]
         try:
-            options = function.mode, function.fastmath, function.errstate
+            options = Options(function.mode, function.fastmath, function.errstate)
             with internal_errors(function._name):
-                spec = partition.prepare(trace.graph, *options, others)
+                spec = partition.prepare(trace.graph, options, others)
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise

@@ -316,7 +316,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         return found
     backend = executor.planned_for(call.arrays.values())
     spec = partition.in_terms_of(spec, trace.graph)
-    if isinstance(spec, Program) and spec.mode == "fused":
+    if isinstance(spec, Program) and spec.options.mode == "fused":
         spec = partition.interchanged(spec, backend)
     spec = _as_run(spec, call, found)
     found._sizes = {**trace.hints, **call.sizes}

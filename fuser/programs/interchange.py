@@ -81,7 +81,7 @@ def interchanged(step: LoopRegion, backend: Backend) -> LoopRegion:
     (phase, *more), region = step.phases, step.region
     span = step.nodes[0].payload.args[STATED]
     if (
-        more or not isinstance(phase.body, KernelSpec) or phase.body.mode != "fused"
+        more or not isinstance(phase.body, KernelSpec) or phase.body.options.mode != "fused"
         or phase.writes or phase.parts or phase.twins or region.updates or region.guards
         or any(box is not None or view is not None for _, _, box, view in phase.moved)
         or region.leaving.tests or region.leaving.counted or type(span[2]) is not int
@@ -273,10 +273,9 @@ class _Body:
         after: Mapping[str, str], condition: _Condition | None, ends: tuple[tuple[Dim, Dim], ...],
     ) -> tuple[tuple[Phase, ...], Interchange] | None:  # fmt: skip
         """The kernels, if an iteration is one loop nest."""
-        graph, spec = self.graph, self.spec
-        options = spec.mode, spec.fastmath, spec.checked
+        graph, options = self.graph, self.spec.options
         body = compiler.planned(
-            compiler.compile_upfront(graph.with_outputs(outputs), *options), backend
+            compiler.compile_upfront(graph.with_outputs(outputs), options), backend
         )
         numbers = [self.region.index, *(n for n in self.region.names if n.startswith("s"))]
         spoken = [name for node in graph.nodes for d in node.shape for name in dims.symbols(d)]
@@ -296,8 +295,8 @@ class _Body:
         titles = (*graph.names, "iterations")
         graph = Graph(parameters, graph.outputs, (told, *graph.guards), titles, graph.lines)
         repeated = KernelSpec(
-            kernel_cache.new_key(), graph.text, graph, *options[:2],
-            changed(body.plan, repeat=repeat), body.applied, spec.checked, in_parts=body.in_parts,
+            kernel_cache.new_key(), graph.text, graph, options,
+            changed(body.plan, repeat=repeat), body.applied, in_parts=body.in_parts,
         )  # fmt: skip
         stored = (*names, *[""] * (condition is not None))
         phases = [Phase(repeated, stored, (), self.phase.moved)]
@@ -305,7 +304,7 @@ class _Body:
         if condition is not None and self.region.leaving.least > 1:
             asked = "asked", condition.going
             (found,) = _assumed(self.graph, [condition.node], {})
-            first = compiler.compile_upfront(self.graph.with_outputs([found]), *options)
+            first = compiler.compile_upfront(self.graph.with_outputs([found]), options)
             phases.insert(0, Phase(compiler.planned(first, backend), ("asked",), ()))
         rises = (*rises, (self.region.index, self.step))
         ordered: bool | None = True if len(outputs[0].shape) == 1 else None

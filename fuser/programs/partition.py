@@ -17,7 +17,7 @@ from fuser.ir.graph import (
     Graph,
     Node,
 )
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import FUSED, KernelSpec, Options
 from fuser.program_spec import (
     Asked,
     LoopRegion,
@@ -30,16 +30,13 @@ if TYPE_CHECKING:
     from fuser.scheduling.in_place import Write
 
 def prepare(
-    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False,
-    others: Sequence[Program] = (),
-) -> KernelSpec | Program:  # fmt: skip
+    graph: Graph, options: Options = FUSED, others: Sequence[Program] = ()
+) -> KernelSpec | Program:
     """Compile a graph upfront: as one spec, or as a program where functions do not fuse.
 
     Args:
         graph: as traced or parsed.
-        mode: "fused" or "unfused".
-        fastmath: allow the FAST rules.
-        checked: kernels note floating-point exceptions.
+        options: what `fuse` was told.
         others: other paths of the same function, planned: what stands before the decision where
             this one parts from one of them is that one's.
 
@@ -50,10 +47,9 @@ def prepare(
     if len(set(names)) < len(names):  # kernels would read one array with the lengths of another
         raise GraphError(f"two arguments of a graph have one name: {', '.join(names)}")
     if not graph.has_externs:
-        return compile_upfront(graph, mode, fastmath, checked)
+        return compile_upfront(graph, options)
     from fuser.programs import splitting  # most graphs have none
 
-    options = (mode, fastmath, checked)
     counts = [splitting.common_steps(other, graph) for other in others]
     if best := max(counts, default=0):
         other = others[counts.index(best)]
@@ -70,8 +66,8 @@ def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Pr
         return compiler.in_terms_of(prepared, graph)  # stages may be those of other functions
     from fuser.programs import splitting
 
-    options = (prepared.mode, prepared.fastmath, prepared.checked)
-    return splitting.Splitter(graph, options, prepare, describing=True).program(prepared.key)
+    splitter = splitting.Splitter(graph, prepared.options, prepare, describing=True)
+    return splitter.program(prepared.key)
 
 
 def planned(

@@ -25,7 +25,7 @@ from fuser.ir.graph import (
 )
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
-from fuser.kernel_spec import KernelSpec
+from fuser.kernel_spec import KernelSpec, Options
 from fuser.program_spec import (
     Asked,
     Between,
@@ -72,14 +72,14 @@ class Splitter:
     """Divides one graph into steps."""
 
     def __init__(
-        self, graph: Graph, options: tuple[str, bool, bool],
-        prepare: Callable[..., KernelSpec | Program], describing: bool = False,
+        self, graph: Graph, options: Options, prepare: Callable[..., KernelSpec | Program],
+        describing: bool = False,
     ) -> None:  # fmt: skip
         """Prepare.
 
         Args:
             graph: what is divided.
-            options: mode, fastmath, and whether kernels note floating-point exceptions.
+            options: what `fuse` was told.
             prepare: compiles the graphs of which the body of a loop consists.
             describing: stages are told of in the terms of this very graph, and not run.
         """
@@ -172,12 +172,11 @@ class Splitter:
         if last:
             self._stage(last)
         outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
-        mode, fastmath, checked = self.options
         dropped = self._dropped(outputs, other, count)
         self._give_away(dropped, count)
         return Program(
-            key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
-            outputs, self.constants, dropped, self.stored, count,
+            key, self.graph.text, self.graph, self.options, tuple(self.steps), outputs,
+            self.constants, dropped, self.stored, count,
         )  # fmt: skip
 
     def _give_away(self, dropped: Sequence[tuple[str, ...]], count: int) -> None:
@@ -234,7 +233,7 @@ class Splitter:
         divided = phases_of(region)
         phases = tuple(
             Phase(
-                self.prepare(each.graph, *self.options), each.stored, each.writes, each.moved,
+                self.prepare(each.graph, self.options), each.stored, each.writes, each.moved,
                 each.parts, each.twins,
             )
             for each in divided
@@ -359,7 +358,7 @@ class Splitter:
         graph = Graph(
             tuple(parameters), tuple(new[id(node)] for node in outputs), guards, titles, lines
         )
-        spec = compile_upfront(graph, *self.options)
+        spec = compile_upfront(graph, self.options)
         if self.describing:
             spec = compiler.in_terms_of(spec, graph)
         self.used.append(tuple(p.name for p in parameters if p.dtype is not None))

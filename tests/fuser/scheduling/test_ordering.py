@@ -6,6 +6,7 @@ import numpy as np
 
 import fuser
 from fuser.compiler import compile_upfront
+from fuser.kernel_spec import Options
 from fuser.scheduling.ordering import MAX_SECTIONS, Ordering
 from fuser.scheduling.plans import Plan
 
@@ -14,7 +15,7 @@ X = np.ones((8, 8))
 
 def plan(function: Any, mode: str = "fused") -> Plan:
     """The plan of a function of one matrix."""
-    return compile_upfront(fuser.trace(function, X), mode).plan
+    return compile_upfront(fuser.trace(function, X), Options(mode)).plan
 
 
 def test_nests_that_need_nothing_of_each_other_are_one_kernel() -> None:

@@ -18,7 +18,7 @@ X = np.ones((4, 50), np.float32)
 
 def _merged(function: Any, *args: Any) -> Merged | None:
     """What is found in the only loop nest of a function."""
-    spec = compile_upfront(fuser.trace(function, *args), "fused")
+    spec = compile_upfront(fuser.trace(function, *args))
     (section,) = spec.plan.groups[0].sections
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     tensors = tuple(TensorDesc(node.dtype.name, CONTIGUOUS) for node in nodes)

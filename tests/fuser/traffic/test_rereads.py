@@ -38,7 +38,7 @@ COUNTS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def test_reads_by_hand(name: str) -> None:
     """Once where a row fits the cache; what more there is crosses no kernel, and has its reason."""
     function, times = COUNTS[name]
-    spec = compile_upfront(fuser.trace(function, *[X] * len(times)), "fused")
+    spec = compile_upfront(fuser.trace(function, *[X] * len(times)))
     symbols = spec.graph.parameters[0].shape
     sizes = {str(symbols[0]): 3, str(symbols[1]): FITS // len(times)}
     for parameter in spec.graph.parameters:
@@ -70,7 +70,7 @@ def test_operands_that_repeat_along_a_row_are_read_once() -> None:
 def test_each_backend_says_which_rows_it_keeps() -> None:
     """A GPU keeps what registers and shared memory hold, or all rows in its second cache."""
     gpu = get_backend("gpu")
-    spec = compile_upfront(fuser.trace(functional.softmax, X), "fused")
+    spec = compile_upfront(fuser.trace(functional.softmax, X))
     rows, length = map(str, spec.graph.parameters[0].shape)
     reads = {(4096, 65_536): 1, (4096, 100_000): 2, (8, 1 << 20): 1, (64, 1 << 20): 2}
     for (count, long), times in reads.items():
