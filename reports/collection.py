@@ -1,8 +1,8 @@
 """All tables of a run under their names, which are also the names of its CSV files."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 
@@ -31,36 +31,59 @@ class PresetTable(Protocol):
         """The table in a few lines; nothing where it has no rows."""
 
 
+class Made(NamedTuple):
+    """A table: the function that makes it, and its title in the page."""
+
+    make: Callable[[Any], pd.DataFrame]
+    title: str
+
+
 TABLES = {
-    "side_by_side": side_by_side.side_by_side_table,
-    "whole_programs": whole_programs.programs_table,
-    "chunks": chunks.chunks_table,
-    "best_peers": best_peers.best_peers_table,
-    "aims": aims.aims_table,
-    "summary": tables.summary_table,
-    "extremes": tables.extremes_table,
-    "runs": tables.runs_table,
-    "left_out": tables.left_out_table,
-    "fresh_into": tables.fresh_into_table,
-    "traffic": tables.traffic_table,
-    "boundaries": tables.boundaries_table,
-    "memory": tables.memory_table,
-    "roofline": tables.roofline_table,
-    "bandwidth": tables.bandwidth_table,
-    "ceilings": tables.ceilings_table,
-    "anatomy": call_tables.anatomy_table,
-    "break_even": tables.break_even_table,
-    "compile": tables.compile_table,
-    "first_calls": call_tables.first_calls_table,
-    "phases": call_tables.phases_table,
-    "repay": call_tables.repay_table,
-    "model": cost_model.model_table,
-    "split": cost_model.split_table,
-    "accuracy": tables.accuracy_table,
-    "noise": tables.noise_table,
-    "samples": tables.samples_table,
+    "side_by_side": Made(
+        side_by_side.side_by_side_table,
+        "Two checkouts: time of the new one over that of the baseline",
+    ),
+    "whole_programs": Made(
+        whole_programs.programs_table,
+        "Whole programs: NumPy's time over ours and over each peer's",
+    ),
+    "chunks": Made(chunks.chunks_table, "Arrays in chunks: eager Dask's time over that of each"),
+    "best_peers": Made(best_peers.best_peers_table, "The best peer of each cell, and the ceiling"),
+    "aims": Made(aims.aims_table, "Figures beside what is asked of them"),
+    "summary": Made(tables.summary_table, "Summaries by size: geometric means, rows and verdicts"),
+    "extremes": Made(tables.extremes_table, "Best and worst: where fusing wins most and least"),
+    "runs": Made(tables.runs_table, "Every row"),
+    "left_out": Made(tables.left_out_table, "What was left out of the speed-ups, and why"),
+    "fresh_into": Made(
+        tables.fresh_into_table, "Results in a new array (fresh), and in one that is there (into)",
+    ),
+    "traffic": Made(tables.traffic_table, "Bytes a call, counted from the graph"),
+    "boundaries": Made(tables.boundaries_table, "Arrays that cross kernels, and why"),
+    "memory": Made(tables.memory_table, "Memory held during a call, beside its arguments"),
+    "roofline": Made(tables.roofline_table, "Operations, bytes and the roof above each row"),
+    "bandwidth": Made(tables.bandwidth_table, "Effective bandwidth of every row"),
+    "ceilings": Made(tables.ceilings_table, "Memory speed of this machine, measured in this run"),
+    "anatomy": Made(call_tables.anatomy_table, "The parts of a call, their sum, and the whole"),
+    "break_even": Made(
+        tables.break_even_table, "Cost of a call, and the size at which a variant overtakes eager",
+    ),
+    "compile": Made(tables.compile_table, "First call by stages"),
+    "first_calls": Made(
+        call_tables.first_calls_table, "First calls, cold and with machine code on disk",
+    ),
+    "phases": Made(call_tables.phases_table, "The phases of one first call"),
+    "repay": Made(call_tables.repay_table, "Calls that repay the first"),
+    "model": Made(
+        cost_model.model_table, "What a launch, a byte and an operation cost, fitted on this run",
+    ),
+    "split": Made(cost_model.split_table, "What fusing saves, split by the model"),
+    "accuracy": Made(tables.accuracy_table, "Largest errors"),
+    "noise": Made(tables.noise_table, "Eager against itself"),
+    "samples": Made(
+        tables.samples_table, "Samples of every row, and the command that measures it again",
+    ),
 }
-"""Name -> the function of an `Analysis` that makes the table."""
+"""Name -> the table that is made of an `Analysis`."""
 
 PRESET_TABLES: Mapping[str, PresetTable] = {
     "side_by_side": side_by_side, "aims": aims, "whole_programs": whole_programs, "chunks": chunks,
@@ -69,10 +92,11 @@ PRESET_TABLES: Mapping[str, PresetTable] = {
 """Tables that a preset is for, under their names, with what says them in words."""
 
 COMPARED = {
-    "compare_times": tables.times_table,
-    "compare_counts": tables.counts_table,
+    "compare_times": Made(tables.times_table, "Change in time of every row that both runs have"),
+    "compare_counts": Made(tables.counts_table, "What was counted differently"),
 }
-"""Name -> the function of a `Comparison`, or None, that makes the table."""
+"""Name -> the table that is made of a `Comparison`, or None."""
+EVERY: Mapping[str, Made] = {**TABLES, **COMPARED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +124,8 @@ class Collection:
 
 def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collection:
     """Make every table of an analysed run; tables with nothing to show have no rows."""
-    made = {name: make(analysis) for name, make in TABLES.items()}
-    made |= {name: make(comparison) for name, make in COMPARED.items()}
+    made = {name: each.make(analysis) for name, each in TABLES.items()}
+    made |= {name: each.make(comparison) for name, each in COMPARED.items()}
     return Collection(analysis, made, comparison)
 
 

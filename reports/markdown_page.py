@@ -6,7 +6,6 @@ from fuser.reports.collection import PRESET_TABLES, TABLES
 from fuser.reports.display import Entry, Table, display
 from fuser.reports.headline import machine_line
 from fuser.reports.record import Record
-from fuser.reports.sections import TABLE_TITLES
 
 
 def markdown_page(record: Record) -> str:
@@ -14,10 +13,10 @@ def markdown_page(record: Record) -> str:
     if side_by_side.has_baseline(record):
         return side_by_side.page([record])
     analysis = analyse(record)
-    made = {name: TABLES[name](analysis) for name in PRESET_TABLES}
+    made = {name: TABLES[name].make(analysis) for name in PRESET_TABLES}
     shown = next((name for name in PRESET_TABLES if len(made[name])), "best_peers")
     load = ", ".join(f"{each:.1f}" for each in record.machine.load_average[:1]) or "not known"
-    title = TABLE_TITLES[shown]
+    title = TABLES[shown].title
     lines = [
         f"# {title}", "", f"Preset {record.preset}. {machine_line(record)}.", "",
         f"The load of the machine when the run began, in processes: {load}.", "",

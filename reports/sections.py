@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fuser.reports.collection import PRESET_TABLES, Collection, preset_sentences
+from fuser.reports.collection import EVERY, PRESET_TABLES, Collection, preset_sentences
 from fuser.reports.comparison_output import headline
 from fuser.reports.cost_model import sentence
 from fuser.reports.display import Table, display
@@ -32,55 +32,12 @@ LAST_TABLES = {
 }
 """Section -> tables after its figures, and whether they are open."""
 
-TABLE_TITLES = {
-    "side_by_side": "Two checkouts: time of the new one over that of the baseline",
-    "whole_programs": "Whole programs: NumPy's time over ours and over each peer's",
-    "chunks": "Arrays in chunks: eager Dask's time over that of each",
-    "best_peers": "The best peer of each cell, and the ceiling",
-    "aims": "Figures beside what is asked of them",
-    "summary": "Summaries by size: geometric means, rows and verdicts",
-    "extremes": "Best and worst: where fusing wins most and least",
-    "runs": "Every row",
-    "left_out": "What was left out of the speed-ups, and why",
-    "fresh_into": "Results in a new array (fresh), and in one that is there (into)",
-    "traffic": "Bytes a call, counted from the graph",
-    "boundaries": "Arrays that cross kernels, and why",
-    "memory": "Memory held during a call, beside its arguments",
-    "roofline": "Operations, bytes and the roof above each row",
-    "bandwidth": "Effective bandwidth of every row",
-    "ceilings": "Memory speed of this machine, measured in this run",
-    "break_even": "Cost of a call, and the size at which a variant overtakes eager",
-    "compile": "First call by stages",
-    "anatomy": "The parts of a call, their sum, and the whole",
-    "first_calls": "First calls, cold and with machine code on disk",
-    "phases": "The phases of one first call",
-    "repay": "Calls that repay the first",
-    "model": "What a launch, a byte and an operation cost, fitted on this run",
-    "split": "What fusing saves, split by the model",
-    "accuracy": "Largest errors",
-    "noise": "Eager against itself",
-    "compare_times": "Change in time of every row that both runs have",
-    "compare_counts": "What was counted differently",
-    "samples": "Samples of every row, and the command that measures it again",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FigureBlock:
-    """A figure as the template wants it."""
-
-    name: str
-    question: str
-    reading: str
-    wide_svg: str
-    narrow_svg: str
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """One thing in a section: a figure, a table, pairs, sources or a list."""
 
-    figure: FigureBlock | None = None
+    figure: Drawn | None = None
     table: Table | None = None
     open: bool = False
     title: str = ""
@@ -112,13 +69,10 @@ def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]
             blocks += [Block(**each) for each in evidence_blocks(collection)]
         paragraphs = paragraphs_of(collection, name)
         if blocks or (name == "compare" and paragraphs):
-            cards = _cards(collection) if name == "overview" else []
+            found = collection.analysis.record, collection.tables["summary"]
+            cards = cards_of(*found) if name == "overview" else []
             sections.append(Section(name, title, paragraphs, cards, blocks))
     return sections
-
-
-def _cards(collection: Collection) -> list[Card]:
-    return cards_of(collection.analysis.record, collection.tables["summary"])
 
 
 def paragraphs_of(collection: Collection, section: str) -> list[str]:
@@ -140,22 +94,17 @@ def _figures(collection: Collection, drawn: Sequence[Drawn]) -> list[Block]:
     blocks: list[Block] = []
     shown = {"runs"}
     for each in drawn:
-        blocks.append(Block(figure=_figure_block(each)))
+        blocks.append(Block(figure=each))
         if each.chart.table not in shown:
             blocks += _open_tables(collection, [(each.chart.table, False)])
             shown.add(each.chart.table)
     return blocks
 
 
-def _figure_block(drawn: Drawn) -> FigureBlock:
-    chart = drawn.chart
-    return FigureBlock(chart.name, chart.question, chart.reading, drawn.wide_svg, drawn.narrow_svg)
-
-
 def _open_tables(collection: Collection, tables: Iterable[tuple[str, bool]]) -> list[Block]:
     """Spell the tables that have rows."""
     return [
-        Block(table=display(name, TABLE_TITLES[name], collection.tables[name]), open=opened)
+        Block(table=display(name, EVERY[name].title, collection.tables[name]), open=opened)
         for name, opened in tables
         if len(collection.tables[name])
     ]

@@ -75,10 +75,7 @@ def noise_floor(pairs: Sequence[LogRatios], processes: int) -> NoiseFloor | None
 
 
 def verdict(
-    log_ratios: LogRatios,
-    floor: NoiseFloor | None = None,
-    margin: float = SAME_MARGIN,
-    confidence: float = CONFIDENCE,
+    log_ratios: LogRatios, floor: NoiseFloor | None = None, margin: float = SAME_MARGIN
 ) -> Verdict:
     """Say what the samples allow to be said.
 
@@ -91,7 +88,6 @@ def verdict(
         log_ratios: process -> log ratio of baseline to candidate, pure numbers.
         floor: the A/A noise floor of the run; None where it was not measured.
         margin: relative difference that is still "same".
-        confidence: 1 - the rate of false "faster or slower" on equal things.
 
     Returns:
         `Verdict.NOT_MEASURED` with fewer than three processes: no interval, no verdict.
@@ -106,8 +102,8 @@ def verdict(
     if margin <= 0:
         raise ValueError(f"margin: found {margin}, expected a relative difference above 0")
     noise_log = floor.log if floor else 0.0
-    narrow = ratio_of(log_ratios, 1 - 2 * (1 - confidence), noise_log)
-    return judged(narrow, ratio_of(log_ratios, confidence, noise_log), margin)
+    narrow = ratio_of(log_ratios, 1 - 2 * (1 - CONFIDENCE), noise_log)
+    return judged(narrow, ratio_of(log_ratios, noise_log=noise_log), margin)
 
 
 def judged(narrow: Estimate | None, wide: Estimate | None, margin: float) -> Verdict:

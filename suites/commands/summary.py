@@ -134,7 +134,7 @@ def _head(record: Record) -> tuple[list[str], list[str]]:
         return [], []
     analysis = analyse(record)
     means = [str(each) for each in cards_of(record, summary_table(analysis))]
-    made = {name: TABLES[name](analysis) for name in PRESET_TABLES}
+    made = {name: TABLES[name].make(analysis) for name in PRESET_TABLES}
     means += preset_sentences(record, made)
     return weaknesses(analysis), means
 

@@ -73,7 +73,7 @@ def _stamped(function: Callable[..., Any], part: str) -> Callable[..., Any]:
     return stamped
 
 
-def stamp_s(calls: int = 100, rounds: int = 30) -> float:
+def stamp_s() -> float:
     """Return what one stamp costs the call around it, beside what is inside the stamp."""
     import fuser
 
@@ -82,12 +82,12 @@ def stamp_s(calls: int = 100, rounds: int = 30) -> float:
 
     stamped = _stamped(nothing, "nothing")
     spent = []
-    for _ in range(rounds):
+    for _ in range(30):
         with fuser.profile() as timeline, collector_off():
-            plain, _ = timed_calls(nothing, (), calls)
-            whole, _ = timed_calls(stamped, (), calls)
+            plain, _ = timed_calls(nothing, (), 100)
+            whole, _ = timed_calls(stamped, (), 100)
         inside = sum(each.elapsed_ns for each in timeline.phases) / 1e9
-        spent.append((whole - plain - inside) / calls)
+        spent.append((whole - plain - inside) / 100)
     return max(0.0, median(spent))
 
 

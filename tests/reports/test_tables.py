@@ -226,7 +226,7 @@ def test_one_process_gives_no_verdict() -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_of_an_empty_record_is_empty(name: str) -> None:
     """No row, all columns, no error."""
-    table = TABLES[name](analyse(synthetic.empty()))
+    table = TABLES[name].make(analyse(synthetic.empty()))
     assert len(table) == 0
     assert len(table.columns) > 2
 

@@ -10,6 +10,7 @@ import pytest
 
 from fuser.reports import comparison_output
 from fuser.reports.analysis import analyse
+from fuser.reports.collection import EVERY
 from fuser.reports.comparison import compare_records
 from fuser.reports.display import display
 from fuser.reports.headline import cards_of
@@ -17,7 +18,6 @@ from fuser.reports.page import render
 from fuser.reports.plots import charts
 from fuser.reports.plots.charts import CHARTS
 from fuser.reports.record import Record, Samples, save
-from fuser.reports.sections import TABLE_TITLES
 from fuser.reports.tables import runs_table, summary_table
 from fuser.reports.verdicts import Verdict
 from fuser.reports.weaknesses import apart, weaknesses
@@ -119,7 +119,7 @@ def test_headlines_and_tables_say_why_there_is_no_interval() -> None:
         assert table["speedup"].notna().any()
         assert table[["speedup_low", "call_s_low", "fusion_gain_high"]].isna().all(axis=None)
         assert set(table["verdict"]) <= {"", Verdict.NOT_MEASURED}
-        shown = display("runs", TABLE_TITLES["runs"], table)
+        shown = display("runs", EVERY["runs"].title, table)
         place = [column.name for column in shown.columns].index("speedup")
         texts = {line.entries[place].interval for line in shown.lines if line.entries[place].text}
         assert texts == {words.rstrip(")")}

@@ -108,13 +108,6 @@ class OnlineRowPart(RowReduction):
         """Read a result."""
         return get_register(self.b, scalar, 1, address, align=8)
 
-    def _begin(self) -> None:
-        """Values that need no elements."""
-        for k in range(len(self.nest.loads)):
-            if self.stages.levels[k] == 1:
-                self.values[k] = self._edge(k)
-        self._results(0)
-
     def _whole_row(self, item: str) -> str:
         """Take all of a row."""
         self.begin, self.part = "0", "0"
@@ -141,7 +134,7 @@ class LocalPart(OnlineRowPart):
 
     def _all_stages(self) -> None:
         saved = dict(self.values)
-        self._begin()
+        self._load_edges()
         for stage in self.stages.loops:
             running = self.stages.reductions_of(stage)
             if running:
@@ -185,7 +178,7 @@ class MergeRow(OnlineRowPart, OnlineSums):
 
     def _all_stages(self) -> None:
         b, saved = self.b, dict(self.values)
-        self._begin()
+        self._load_edges()
         self._joined(0, self.stages.reductions_of(0))
         self._results(1)
         known = dict(self.values)

@@ -111,7 +111,7 @@ class OnlineRow(OnlineRowPart):
         self.module.helpers["await"] = AWAIT
         self.module.declare("sched_yield", "i32", ())
         b.line(f"call void @await(ptr {self._counter(1)}, i64 1)")
-        self._begin()
+        self._load_edges()
         for number in self.room.finals:
             register = conversion.REGISTER[self.nest.dtype_of(number)]
             self.values[number] = self._get(register, self._final(number))
