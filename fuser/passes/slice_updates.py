@@ -8,6 +8,7 @@ of the value written, and one that meets none is a view of what was there before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from fuser.ir import dims
 from fuser.ir.attributes import Axis, Box, Span, full_box
@@ -16,6 +17,9 @@ from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
 from fuser.ir.views import FULL, Index, IndexPart, Part, seen_of_box
 from fuser.passes import length_facts, slices
+
+#: Loop nests of joins, for each write and beside them, above which joins are stored.
+PIECES, FEW_PIECES = 2, 4
 
 
 def contains(outer: Box, inner: Box, known: length_facts.Bounds) -> bool:
@@ -32,7 +36,24 @@ def lower(graph: Graph) -> Graph:
     """Replace updates by joins of parts; the same graph where there is nothing to do.
 
     What only says in which memory order an array is goes, too: it says so in the traced graph.
+    Where parts of joins, of each operand one, would be many, joins are stored, and parts copied.
     """
+    made = _lowered(graph, looks_through=True)
+    if made is graph:
+        return graph
+    written = sum(node.op.is_update for node in graph.nodes)
+    if _pieces(made) <= PIECES * written + FEW_PIECES:
+        return made
+    return min(made, _lowered(graph, looks_through=False), key=_pieces)
+
+
+def _pieces(graph: Graph) -> int:
+    """How many loop nests joins ask for, about: one for each operand that is no join itself."""
+    return sum(not arg.op.joins for node in graph.nodes if node.op.joins for arg in node.args)
+
+
+def _lowered(graph: Graph, looks_through: bool) -> Graph:
+    """As `lower`; whether parts of joins are those of their operands."""
     bounds = length_facts.lower_bounds(graph.guards)
     if not bounds and not any(n.op.is_update or _only_orders(n) for n in graph.nodes):
         return graph
@@ -42,7 +63,7 @@ def lower(graph: Graph) -> Graph:
         args = tuple(new[id(arg)] for arg in node.args)
         if node.op.is_update:
             region = _simple(node.payload.box, bounds)
-            made = _joined(node, region, args[0], args[1], bounds, graph.equal)
+            made = _joined(node, region, args[0], args[1], bounds, graph.equal, looks_through)
         elif _only_orders(node):
             made = args[0]
         else:
@@ -174,7 +195,7 @@ def note_line(
 
 def _joined(
     node: Node, region: Box, base: Node, value: Node, known: length_facts.Bounds,
-    equal: Mapping[str, Dim],
+    equal: Mapping[str, Dim], looks_through: bool = True,
 ) -> Node:  # fmt: skip
     """The value between the parts of the base around it, axis by axis from the last.
 
@@ -188,6 +209,7 @@ def _joined(
         value: what is written.
         known: lower bounds of lengths.
         equal: lengths that guards make equal to others.
+        looks_through: whether parts of a base that is a join are those of its operands.
     """
     whole = [length_facts.simplify(dim, known) for dim in node.shape]
     spelled = [dims.steps(*span) for span in region]
@@ -196,6 +218,7 @@ def _joined(
         for dim, (_, _, step) in zip(spelled, region, strict=True)
     ]
     inner = _relabelled(value, spelled)
+    box_of = partial(_box, base, known, looks_through)
     for axis in reversed(range(len(whole))):
         start, stop, step = region[axis]
         before, after = region[:axis], [(0, dim, 1) for dim in whole[axis + 1 :]]
@@ -207,7 +230,7 @@ def _joined(
             turns = [
                 inner
                 if place == mine
-                else _box(base, [*before, (start + place, stop, step), *after], known)
+                else box_of([*before, (start + place, stop, step), *after])
                 for place in range(step)
             ]
             shape = (*lead, stop - start, *whole[axis + 1 :])
@@ -216,9 +239,9 @@ def _joined(
             continue
         pieces = [inner]
         if start != 0:
-            pieces.insert(0, _box(base, [*before, (0, start, 1), *after], known))
+            pieces.insert(0, box_of([*before, (0, start, 1), *after]))
         if stop != whole[axis]:
-            pieces.append(_box(base, [*before, (stop, whole[axis], 1), *after], known))
+            pieces.append(box_of([*before, (stop, whole[axis], 1), *after]))
         shape = (*lead, *whole[axis:])
         inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, Axis(axis))
     if inner.shape == node.shape:
@@ -237,8 +260,10 @@ def _relabelled(value: Node, lengths: Sequence[Dim]) -> Node:
     return value
 
 
-def _box(base: Node, box: Sequence[Span], known: length_facts.Bounds) -> Node:
+def _box(
+    base: Node, known: length_facts.Bounds, looks_through: bool, box: Sequence[Span]
+) -> Node:
     """A box of an array: a part along each axis that it does not span."""
     for axis, span in enumerate(box):
-        base = slices.cut(base, axis, span, known, dims.steps(*span))
+        base = slices.cut(base, axis, span, known, dims.steps(*span), looks_through)
     return base

@@ -15,8 +15,9 @@ from fuser.passes import length_facts
 
 
 def cut(
-    node: Node, axis: int, span: tuple[Dim, Dim, int], known: length_facts.Bounds, length: Dim
-) -> Node:
+    node: Node, axis: int, span: tuple[Dim, Dim, int], known: length_facts.Bounds, length: Dim,
+    looks_through: bool = True,
+) -> Node:  # fmt: skip
     """The elements at start, start + step, … below stop along one axis.
 
     Args:
@@ -25,11 +26,13 @@ def cut(
         span: start, stop and step; start <= stop <= the axis's length.
         known: lower bounds of lengths.
         length: how many they are, as it is to be spelled.
+        looks_through: whether a part of a join is one of its operands, where that is known.
     """
     start, stop, step = span
     if (start, stop, step) == (0, length_facts.simplify(node.shape[axis], known), 1):
         return node
-    found = part_of_join(node, axis, span, known, length) if node.op.joins else None
+    within = node.op.joins and looks_through
+    found = part_of_join(node, axis, span, known, length) if within else None
     if found is not None:
         return found
     if node.op.repeats:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fuser
@@ -270,9 +270,15 @@ PLACES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+#: Each cuts what those before it have joined: their parts would be 24 loop nests.
+CUTTING: Any = [(0, 0, 0), ((0, slice(1, None)), 0, 0), ((slice(1, None, 2), 0), 0, 0),
+                ((..., slice(1, None, 3)), 0, 0), ((1, slice(2, None)), -1, 1)]  # fmt: skip
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES), st.integers(0, 3)),
                 min_size=1, max_size=5))  # fmt: skip
+@example(CUTTING)
 def test_random_writes(writes: list[tuple[Any, Any, int]]) -> None:
     """Boxes over boxes, read back between writes, for two sizes."""
     def function(x: Any) -> Any:
