@@ -31,6 +31,8 @@ def test_a_rehearsal_finds_everything_right(
     monkeypatch.setattr(shutil, "which", lambda name: None if name in absent else which(name))
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(device_run, "REHEARSED", "float32 and (map or columns)")
+    monkeypatch.setattr(device_run, "TIMED", 3)  # calls that nobody times
+    monkeypatch.setattr(device_run, "TOGETHER", 2)
     parts = "tests,memcheck,traffic,events,speeds"
     given = [str(tmp_path), "--rehearse", "--parts", parts, "--budget-s", "600"]
     assert device_run.main(given) == 0, (tmp_path / "logs.txt").read_text()
