@@ -65,6 +65,21 @@ class Program:
             values.append(step.apply(*(values[place] for place in step.operands)))
         return tuple(values[place] for place in self.outputs)
 
+    def function(self) -> Callable[..., tuple[Array, ...]]:
+        """The program as a user writes it, a statement for each step."""
+        lines = [f"v{k}" for k in range(len(self.inputs))]
+        body = [f"def program({', '.join(lines)}):"]
+        first = len(self.inputs)
+        body += [
+            f"    v{first + k} = f{k}({', '.join(f'v{place}' for place in step.operands)})"
+            for k, step in enumerate(self.steps)
+        ]
+        body.append(f"    return {''.join(f'v{place}, ' for place in self.outputs)}")
+        names: dict[str, Any] = {f"f{k}": step.apply for k, step in enumerate(self.steps)}
+        exec("\n".join(body), names)
+        found: Callable[..., tuple[Array, ...]] = names["program"]
+        return found
+
     def __repr__(self) -> str:
         """For hypothesis: inputs by dtype, shape and strides, then the steps."""
         lines = [f"v{k}: {v.dtype}{v.shape} {v.strides}" for k, v in enumerate(self.inputs)]
