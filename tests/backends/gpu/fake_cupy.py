@@ -91,6 +91,10 @@ class Device:
         current[0] = self._before
 
 
+#: More flags for the host's compiler.
+checks: tuple[str, ...] = ()
+
+
 class _Program:
     """A unit on its way through the compiler."""
 
@@ -109,7 +113,7 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
                       said["ODD_ROWS"] == "1", said["TILES"] == "1", int(said["CLUSTER"]),
                       said["AHEAD"] == "1")  # fmt: skip
     try:
-        program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
+        program.code = str(host_library(host_unit(program.text, variant), variant, checks)).encode()
     except CompileError as error:
         program.log = str(error)
         raise NVRTCError("NVRTC_ERROR_COMPILATION (6)") from None

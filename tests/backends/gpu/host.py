@@ -43,6 +43,8 @@ _TOGETHER = re.compile(r"\b(?:combine_(?:row|column)|comes_last|fill_tile)\(")
 
 #: Count races in shared memory: see host_races.h.
 RACES = ("-fno-sanitize=alignment", "-fsanitize=thread")
+#: No misaligned access, no overflow, no shift too far.
+UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize=float-cast-overflow")
 #: What the host's compiler makes of it when it is asked to do its best.
 OPTIMISED = ("-O2",)
 #: What a launch returns: see host_cuda.h.

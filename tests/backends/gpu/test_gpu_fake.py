@@ -17,6 +17,8 @@ from fuser import backend
 from fuser.base import disk_cache
 from fuser.base.errors import BackendError, FusionError
 from tests.backends.gpu import fake_cupy
+from tests.backends.gpu.all_programs import ALL
+from tests.backends.gpu.host import UNDEFINED
 from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
 from tests.backends.gpu.test_gpu_device import (
     test_an_output_may_be_an_input as test_an_output_may_be_an_input,
@@ -28,7 +30,7 @@ from tests.backends.gpu.test_gpu_device import (
     test_misaligned_arrays_are_an_error as test_misaligned_arrays_are_an_error,
 )
 from tests.backends.gpu.test_gpu_device import (
-    test_programs_mean_what_numpy_means as test_programs_mean_what_numpy_means,
+    test_programs_mean_what_numpy_means as _programs_mean_what_numpy_means,
 )
 from tests.settings import settings
 
@@ -39,6 +41,17 @@ class TestGPUFusionOnTheHost(_OnDevice):
     """The shared suite."""
 
     test_constant_operands_are_like_any_other = None  # the core's rules, tested on the CPU
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_programs_mean_what_numpy_means(
+    cupy: Any, name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As on a device; the sanitizer of undefined behaviour is silent."""
+    fuser.clear_caches()
+    monkeypatch.setattr(fake_cupy, "checks", UNDEFINED)
+    _programs_mean_what_numpy_means(cupy, name)
+    assert "runtime error" not in capfd.readouterr().err
 
 
 def test_the_backend_is_there(cupy: Any) -> None:
