@@ -34,6 +34,11 @@ LONG = frozenset(
         "test_types", "test_site", "test_wheel", "test_documents", "judges/test_programs",
         "judges/test_by_hand", "judges/test_faults", "backends/gpu/test_compile",
         "backends/cpu/machine/test_refused_memory", "backends/cpu/reducing/test_kinds",
+        "backends/cpu/scheduling/test_schedules", "backends/cpu/test_spelling",
+        "backends/gpu/test_device_run", "suites/test_engine", "suites/test_cold_processes",
+        "reports/plots/test_figures", "reports/test_page", "fuser/base/test_budget",
+        "fuser/base/test_watchdog", "fuser/dask/test_distributed", "fuser/ir/test_memory_order",
+        "test_bounded_caches",
     )
 )  # fmt: skip
 
