@@ -70,7 +70,7 @@ def checked(found: Any, values: Any) -> Any:
     return values
 
 
-class Expanding(Rewriter):
+class Expanding(Rewriter, ast.NodeTransformer):
     """Writes out comprehensions in the bodies of loops.
 
     Attributes:
@@ -303,7 +303,7 @@ def _put_in(node: ast.expr, names: _Names) -> ast.expr:
     return _Replacing(names).visit(copied(node)) if names else copied(node)
 
 
-class _Replacing(Rewriter):
+class _Replacing(Rewriter, ast.NodeTransformer):
     """Puts expressions in the place of names."""
 
     def __init__(self, names: _Names) -> None:

@@ -507,7 +507,7 @@ def _constant(value: Any) -> str | None:
     return None
 
 
-class _Scope(Rewriter):
+class _Scope(Rewriter, ast.NodeTransformer):
     """Writes the names of one function's code as a loop's source has them."""
 
     def __init__(
@@ -655,7 +655,7 @@ class _Scope(Rewriter):
         return ast.Assert(self.visit(node.test), None)
 
 
-class _Lengths(Rewriter):
+class _Lengths(Rewriter, ast.NodeTransformer):
     """Writes numbers that are lengths of operands as such."""
 
     def __init__(self, source: _Source) -> None:
