@@ -379,11 +379,11 @@ class FusedFunction(_Base[P, Result]):
             return self._fall_back(self._reentered, out)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
-        wraps = any(lazy_arrays.is_labelled(each) or lazy_arrays.is_mapped(each) for each in leaves)
+        wraps = any(map(lazy_arrays.is_wrapped, leaves))
         if wraps and not lazy_arrays.is_of_labels(self.__wrapped__):
             from fuser.calls import wrapped_arrays  # most programs have none
 
-            if (wrapped := wrapped_arrays.caller(leaves, out)) is not None:
+            if (wrapped := wrapped_arrays.caller(self, structure, leaves, out)) is not None:
                 return wrapped(self, structure, leaves, out)
         try:
             with chosen(self.backend), budget.limited(self._name):

@@ -66,6 +66,18 @@ def is_of_labels(function: Callable[..., Any]) -> bool:
     return root(str(getattr(function, "__module__", ""))) in LABELLED
 
 
+def is_buffer(leaf: Any) -> bool:
+    """Whether an argument is memory that NumPy's functions read as an array, and no array.
+
+    Args:
+        leaf: any argument.
+    """
+    kind = type(leaf)
+    return kind in (memoryview, bytearray) or (
+        kind.__name__ in ("array", "mmap") and module_of(kind) in ("array", "mmap")
+    )
+
+
 def is_mapped(leaf: Any) -> bool:
     """Whether an argument is a memory-mapped array, and of no class derived from these.
 
@@ -73,3 +85,12 @@ def is_mapped(leaf: Any) -> bool:
         leaf: any argument.
     """
     return type(leaf) is np.memmap
+
+
+def is_wrapped(leaf: Any) -> bool:
+    """Whether an argument holds an array, but is no plain one.
+
+    Args:
+        leaf: any argument.
+    """
+    return is_labelled(leaf) or is_mapped(leaf) or is_buffer(leaf)

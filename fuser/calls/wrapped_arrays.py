@@ -1,4 +1,4 @@
-"""Arguments that wrap arrays: of pandas and xarray, torch's tensors on the CPU, np.memmap.
+"""Arguments that wrap arrays: of pandas and xarray, torch's tensors on the CPU, np.memmap, buffers.
 
 What labelled ones compute is more than NumPy's operations: labels are aligned, missing values
 skipped. Where a function is elementwise, and all labels are equal, it is just that; then kernels
@@ -11,14 +11,20 @@ results are tensors.
 arrays, but slices, copies and some others are of the subclass again. So the first call of a kind is
 NumPy's; where no result of it was mapped, kernels serve the later ones, on the same memory.
 
+A buffer (a memoryview, a bytearray, array.array, mmap) is an array to some of NumPy's functions,
+and to nothing else. Where the source of a function shows that these alone read it, the function is
+called with NumPy's array of that memory.
+
 Everything else is left to the library, with a reason.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +32,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from fuser.backend import chosen
 from fuser.base import budget, notices, trees
+from fuser.base.caches import memo
 from fuser.base.call_keys import leaf_names
 from fuser.base.errors import Unsupported
 from fuser.base.packages import root
 from fuser.base.protocols import module_of
+from fuser.base.syntax_trees import tree_nodes
 from fuser.calls import lazy_arrays
 from fuser.calls.importlib_bootstrap_frame import Plainly
-from fuser.calls.lazy_arrays import is_labelled, is_mapped
+from fuser.calls.lazy_arrays import is_buffer, is_labelled, is_mapped
 from fuser.calls.running import copied_into
 from fuser.calls.specialisation import Specialisation
+from fuser.capture.staging import definition
 from fuser.executor import CannotRun
 from fuser.ir.graph import Graph
 from fuser.tracing.trace_result import OutNode
@@ -50,10 +59,14 @@ TRIED_LIMIT = 64
 _PLAIN = "memmap"
 
 
-def caller(leaves: Sequence[Any], out: Any) -> Callable[..., Any] | None:
+def caller(
+    function: Owner, structure: Any, leaves: Sequence[Any], out: Any
+) -> Callable[..., Any] | None:
     """What runs a call with such arguments: of function, structure, arguments and `out=`.
 
     Args:
+        function: the fused one.
+        structure: how its arguments nest.
         leaves: the arguments.
         out: arrays of `out=`, or None.
 
@@ -62,7 +75,12 @@ def caller(leaves: Sequence[Any], out: Any) -> Callable[..., Any] | None:
     """
     if any(map(is_labelled, leaves)):
         return partial(_call, _labelled)
-    return partial(_call, _mapped) if out is None and any(map(is_mapped, leaves)) else None
+    if out is None and any(map(is_mapped, leaves)):
+        return partial(_call, _mapped)
+    if out is None and any(map(is_buffer, leaves)):
+        values = memory_of(function.__wrapped__, structure, leaves)
+        return None if values is None else partial(_on_arrays, values)
+    return None
 
 
 def _call(
@@ -128,6 +146,89 @@ def _mapped(function: Any, structure: Any, leaves: list[Any], _: Any) -> Callabl
         found = "a result that is memory-mapped"
         raise Unsupported("unsupported-array", function._name, found, "")
     return run
+
+
+# -- buffers --------------------------------------------------------------------------------
+
+#: They read a buffer as they read an array of its memory; ufuncs do, too.
+_READERS = (np.asarray, np.asanyarray, np.array, np.ascontiguousarray, np.asfortranarray)
+#: By such names a function may get at its arguments otherwise.
+_OTHERWISE = frozenset({"locals", "vars", "dir", "eval", "exec"})
+
+
+def _on_arrays(values: list[Any], function: Any, structure: Any, *_: Any) -> Any:
+    """Run a function with arrays in place of its arguments."""
+    args, kwargs = trees.unflatten(structure, values)
+    return function(*args, **kwargs)
+
+
+def memory_of(function: Any, structure: Any, leaves: Sequence[Any]) -> list[Any] | None:
+    """The arguments of a function, with arrays in place of buffers, which are not copied.
+
+    Args:
+        function: the plain one.
+        structure: how its arguments nest.
+        leaves: the arguments.
+
+    Returns:
+        None where the function may read a buffer as anything but an array.
+    """
+    names = leaf_names(function, structure)
+    found = {name for name, leaf in zip(names, leaves, strict=True) if is_buffer(leaf)}
+    if type(function) is not FunctionType:
+        return None
+    code, known = function.__code__, function.__globals__
+    numpys = frozenset(name for name in code.co_names if known.get(name) is np)
+    if not _readers_alone(code, code.co_filename, frozenset(found), numpys):
+        return None
+    try:
+        values = [np.asarray(leaf) if is_buffer(leaf) else leaf for leaf in leaves]
+    except (ValueError, TypeError, NotImplementedError):  # released, or of no elements of NumPy's
+        return None
+    kinds = {value.dtype.kind for value, leaf in zip(values, leaves, strict=True)
+             if is_buffer(leaf)}  # fmt: skip
+    return values if kinds <= set("biufc") else None
+
+
+@memo(256)
+def _readers_alone(
+    code: CodeType, _: str, names: frozenset[str], numpys: frozenset[str]
+) -> bool:
+    """Whether source code gives these arguments to `_READERS` and ufuncs, and to nothing else.
+
+    From an assignment `x = np.asarray(x)` on, the name is an array's.
+    """
+    left, tree = set(names), definition(code)
+    if tree is None or not left <= set(code.co_varnames[: code.co_argcount]):
+        return False
+    numpys = numpys.difference(code.co_varnames, code.co_cellvars, code.co_freevars)
+    for statement in tree.body:
+        nodes = tree_nodes(statement)
+        read = {id(each) for node in nodes for each in _read_by(node, numpys)}
+        made = None
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            made = statement.targets[0] if _read_by(statement.value, numpys) else None
+        for node in nodes:
+            name = node.id if isinstance(node, ast.Name) else ""
+            passed = id(node) in read or node is made
+            if isinstance(node, ast.Global) or name in _OTHERWISE or (name in left and not passed):
+                return False
+        if isinstance(made, ast.Name):
+            left.discard(made.id)
+    return True
+
+
+def _read_by(node: ast.AST, numpys: frozenset[str]) -> list[ast.expr]:
+    """The arguments of a call that are read as arrays are."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return []
+    called, starred = node.func.value, any(isinstance(a, ast.Starred) for a in node.args)
+    if starred or not (isinstance(called, ast.Name) and called.id in numpys):
+        return []
+    function = getattr(np, node.func.attr, None)
+    if isinstance(function, np.ufunc):
+        return node.args[: function.nin]
+    return node.args[:1] if any(function is each for each in _READERS) else []
 
 
 # -- labelled -------------------------------------------------------------------------------

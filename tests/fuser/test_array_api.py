@@ -90,6 +90,88 @@ def test_buffers_are_arguments_of_numpy() -> None:
     assert "not fused" not in str(function.explain(np.asarray(buffer)))
 
 
+def _reads(x: Any, scale: float = 2.0) -> Any:
+    total = np.exp(x) + np.multiply(x, scale)
+    x = np.asarray(x)
+    return total + x * x, x
+
+
+def _changes(x: Any) -> None:
+    """Nothing else reads it."""
+    x = np.asarray(x)
+    x[1:] *= 2
+
+
+def _measures(x: Any) -> Any:
+    return np.exp(x) + len(x)
+
+
+def _keeps(x: Any) -> Any:
+    copy = x
+    return np.exp(x), copy
+
+
+def _multiplies(x: Any) -> Any:
+    return np.add(x, 1) + x[0] * 2
+
+
+def _renames_late(x: Any) -> Any:
+    if np.sum(np.asarray(x)) > 0:
+        x = np.asarray(x)
+    return x * 2
+
+
+def _looks_around(x: Any) -> Any:
+    return np.exp(x) + locals()["x"][0]
+
+
+MADE: dict[str, Any] = {
+    "array": lambda: array.array("d", range(8)), "bytearray": lambda: bytearray(range(8)),
+    "memoryview": lambda: memoryview(array.array("i", range(8)))[::2],
+    "0-d": lambda: np.array(2.0).data, "2-d": lambda: np.ones((3, 4)).data,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("function", [_reads, _changes])
+def test_buffers_that_numpys_functions_alone_read_are_not_copied(function: Any, made: str) -> None:
+    """Kernels read and write their memory; nothing holds it afterwards."""
+    fused = fuser.fuse(function, fallback="error")
+    if (made, function) == ("0-d", _changes):
+        return  # it raises
+    for _ in range(3):
+        own, plain = MADE[made](), MADE[made]()
+        found, wanted = fused(own), function(plain)
+        assert bytes(own) == bytes(plain)
+        for place in range(len(found or ())):
+            np.testing.assert_allclose(found[place], wanted[place], rtol=1e-14)
+            assert type(found[place]) is type(wanted[place])
+            assert found[place].dtype == wanted[place].dtype
+        assert found is None or np.shares_memory(found[1], own)
+    assert "not fused" not in str(fused.explain(MADE[made]()))
+    del found
+    if isinstance(own, array.array):
+        own.append(1.0)
+
+
+@pytest.mark.parametrize(
+    "function", [_measures, _keeps, _multiplies, _renames_late, _looks_around]
+)
+def test_buffers_that_something_else_reads_are_left_as_they_are(function: Any) -> None:
+    """The plain function gets them, or raises."""
+    fused = fuser.fuse(function, fallback="allow")
+    for kind in (lambda made: made, memoryview):
+        given = kind(array.array("d", [1.0, 2.0, 3.0]))
+        told = []
+        for called in (function, fused):
+            try:
+                told.append(str(called(given)))
+            except TypeError as error:
+                told.append(str(error))
+        assert told[0] == told[1]
+    assert fused.fallbacks
+
+
 def test_array_api_compat() -> None:
     """Its namespace for NumPy is NumPy's functions; what looks for it sees arrays."""
     xp = pytest.importorskip("array_api_compat.numpy", reason="not installed: pip install it")

@@ -14,6 +14,7 @@ from fuser.base.errors import REASONS, Unsupported
 from fuser.calls import trace_cache
 from fuser.compiler import compile_upfront
 from fuser.ir.graph import Graph
+from tests.requirements import needs_native_entry
 from tests.settings import settings
 
 
@@ -168,6 +169,7 @@ def test_planning_is_polynomial(function: Callable[..., Any], steps: int) -> Non
     assert np.allclose(fused(x.copy(), steps), function(x.copy(), steps), rtol=1e-12)
 
 
+@needs_native_entry
 def test_views_by_the_hundred_are_compared_once() -> None:
     """Whether the views of an array lie apart is asked once for the array."""
     x = ones(300)
@@ -282,6 +284,7 @@ def test_the_clock_stops_what_the_units_do_not_foresee(monkeypatch: pytest.Monke
     budget.spend("steps", 10**9)  # no budget is open
 
 
+@needs_native_entry
 @pytest.mark.parametrize("looks", [2, 9])
 def test_what_was_late_is_tried_once_more(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that other work has held up decides nothing for ever; a second time it does."""

@@ -18,6 +18,7 @@ from fuser.capture import loop_passes, results
 from fuser.ir import opaque_calls
 from fuser.tracing import traced_array
 from tests.fuser.comparing import faults
+from tests.requirements import needs_native_entry
 
 TEXT = """
 import numpy as np
@@ -98,6 +99,7 @@ def test_a_mistake_is_an_internal_error(
     assert faults() == count + 1
 
 
+@needs_native_entry
 def test_a_dispatcher_that_cannot_be_made_is_left_out(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -11,6 +11,7 @@ import fuser
 from fuser.backend import FEWEST_PLAIN
 from fuser.backends.cpu.backend import CpuBackend
 from fuser.calls.fused_function import PATIENCE, TRACES
+from tests.requirements import needs_native_entry
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+@needs_native_entry
 def test_few_of_many_such_calls_are_looked_at(looks: list[Any]) -> None:
     """Each gives what the plain function gives, runs it once, and is counted."""
     runs = []
@@ -46,6 +48,7 @@ def test_few_of_many_such_calls_are_looked_at(looks: list[Any]) -> None:
     assert len(looks) <= PATIENCE + 100 / FEWEST_PLAIN
 
 
+@needs_native_entry
 def test_other_lengths_are_looked_at(looks: list[Any]) -> None:
     """So kernels serve long arrays, though short ones are NumPy's."""
     fused = fuser.fuse(lambda x, state: np.sort(x), fallback="allow")
@@ -91,6 +94,7 @@ def test_settings_and_clearing_end_it(looks: list[Any]) -> None:
     assert not fused._plain
 
 
+@needs_native_entry
 @pytest.mark.parametrize(("length", "fused_again"), [(3, False), (30_000, True)])
 def test_few_operations_beside_errors_are_the_plain_functions(
     length: int, fused_again: bool
@@ -158,6 +162,7 @@ def test_decisions_beside_many_errors_are_not_tried_first() -> None:
     assert fuser.stats().get("decisions", 0) == before
 
 
+@needs_native_entry
 def test_a_container_that_is_compared_at_each_call_takes_longer_than_one_operation() -> None:
     """So do an array that NumPy changes between kernels, and an object of np.vectorize."""
 
@@ -205,6 +210,7 @@ class Product:
         return (self @ by).value
 
 
+@needs_native_entry
 def test_attributes_that_cannot_be_handed_in_are_tried_a_few_times() -> None:
     """Then the plain function runs at once."""
     one, other = Product(np.eye(3)), Product(np.eye(3))
@@ -215,6 +221,7 @@ def test_attributes_that_cannot_be_handed_in_are_tried_a_few_times() -> None:
     assert sum(fused.fallback_counts.values()) >= 12 - PATIENCE
 
 
+@needs_native_entry
 def test_numbers_that_never_fit_are_hardly_looked_at(looks: list[Any]) -> None:
     """NumPy runs such calls, which raise or catch what it raises: the look is in vain."""
 
@@ -230,6 +237,7 @@ def test_numbers_that_never_fit_are_hardly_looked_at(looks: list[Any]) -> None:
     assert len(looks) <= 1 + PATIENCE + 100 / FEWEST_PLAIN
 
 
+@needs_native_entry
 @pytest.mark.parametrize(("limit", "codes"), [(1, ["no-gain"]), (60, [])])
 def test_a_loop_that_ends_early_gives_way_where_it_ran_seldom(limit: int, codes: Any) -> None:
     """How often it runs is known once it has run."""

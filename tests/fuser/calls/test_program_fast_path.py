@@ -7,6 +7,7 @@ import pytest
 
 import fuser
 from fuser.calls.program_fast_path import ReadyProgram
+from tests.requirements import needs_native_entry
 
 CHANCE = np.random.default_rng(7)
 X = CHANCE.standard_normal((6, 4)).astype(np.float32)
@@ -179,6 +180,7 @@ def _repeated(x: Any, y: Any, m: int) -> Any:
     return total[1:], total.T, total[m], y[m:], np.array([0.5, 2.0])
 
 
+@needs_native_entry
 @pytest.mark.parametrize("function", [_kept, _repeated])
 def test_results_that_are_views_go_the_short_way(function: Any) -> None:
     """Each call gives views of its own arrays and of its arguments, one object where one is."""
