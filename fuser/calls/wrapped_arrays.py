@@ -77,7 +77,7 @@ def caller(
         return partial(_call, _labelled)
     if out is None and any(map(is_mapped, leaves)):
         return partial(_call, _mapped)
-    if out is None and any(map(is_buffer, leaves)):
+    if out is None and (function.fallback == "error" or _held(leaves) >= _LEAST):
         values = memory_of(function.__wrapped__, structure, leaves)
         return None if values is None else partial(_on_arrays, values)
     return None
@@ -152,6 +152,8 @@ def _mapped(function: Any, structure: Any, leaves: list[Any], _: Any) -> Callabl
 
 #: They read a buffer as they read an array of its memory; ufuncs do, too.
 _READERS = (np.asarray, np.asanyarray, np.array, np.ascontiguousarray, np.asfortranarray)
+#: Buffers of fewer bytes are NumPy's: such a call takes some 50 us before kernels begin.
+_LEAST = 1 << 19
 #: By such names a function may get at its arguments otherwise.
 _OTHERWISE = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
@@ -160,6 +162,14 @@ def _on_arrays(values: list[Any], function: Any, structure: Any, *_: Any) -> Any
     """Run a function with arrays in place of its arguments."""
     args, kwargs = trees.unflatten(structure, values)
     return function(*args, **kwargs)
+
+
+def _held(leaves: Sequence[Any]) -> int:
+    """Bytes of all buffers; none where one is released or closed."""
+    try:
+        return sum(memoryview(leaf).nbytes for leaf in leaves if is_buffer(leaf))
+    except ValueError:
+        return 0
 
 
 def memory_of(function: Any, structure: Any, leaves: Sequence[Any]) -> list[Any] | None:

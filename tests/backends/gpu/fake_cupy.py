@@ -476,20 +476,35 @@ def _extensions(cuda: Any) -> dict[str, ModuleType]:
 @contextmanager
 def installed() -> Iterator[ModuleType]:
     """Let `import cupy` find the double."""
-    before = {name: found for name, found in sys.modules.items()
-              if name.split(".")[0] in ("cupy", "cupyx", "cupy_backends")}  # fmt: skip
     made = modules()
-    for name in before:
-        del sys.modules[name]
-    sys.modules.update(made)
-    _forget()
-    try:
+    with put_back():
+        sys.modules.update(made)
         yield made["cupy"]
+
+
+@contextmanager
+def put_back() -> Iterator[None]:
+    """Have no CuPy imported, and afterwards what was imported before."""
+    before = _imported()
+    _replace({})
+    try:
+        yield
     finally:
-        for name in made:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
-        _forget()
+        _replace(before)
+
+
+def _imported() -> dict[str, ModuleType]:
+    """CuPy's modules, by name."""
+    return {name: found for name, found in sys.modules.items()
+            if name.split(".")[0] in ("cupy", "cupyx", "cupy_backends")}  # fmt: skip
+
+
+def _replace(those: dict[str, ModuleType]) -> None:
+    """Have just those of CuPy's modules."""
+    for name in _imported():
+        del sys.modules[name]
+    sys.modules.update(those)
+    _forget()
 
 
 def _forget() -> None:

@@ -35,7 +35,8 @@ def test_a_rehearsal_finds_everything_right(
     monkeypatch.setattr(device_run, "TOGETHER", 2)
     parts = "tests,memcheck,traffic,events,speeds"
     given = [str(tmp_path), "--rehearse", "--parts", parts, "--budget-s", "600"]
-    assert device_run.main(given) == 0, (tmp_path / "logs.txt").read_text()
+    with fake_cupy.put_back():
+        assert device_run.main(given) == 0, (tmp_path / "logs.txt").read_text()
     found = {line["part"]: line for line in lines(tmp_path)}
     assert list(found) == parts.split(",")
     assert all("skipped" in found[part] for part in ("memcheck", "traffic"))

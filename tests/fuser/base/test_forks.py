@@ -149,7 +149,7 @@ for thread in threads:
 """
 
 
-#: Another thread may be in a dict when a process forks: without a GIL it stays locked in the child.
+#: Without a GIL the child of a process whose other threads work has hung, it seems in a dict.
 IN_DICTS = pytest.mark.skipif(
     not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="dicts may stay locked in a child"
 )
