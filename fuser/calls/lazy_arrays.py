@@ -73,9 +73,8 @@ def is_buffer(leaf: Any) -> bool:
         leaf: any argument.
     """
     kind = type(leaf)
-    return kind in (memoryview, bytearray) or (
-        kind.__name__ in ("array", "mmap") and module_of(kind) in ("array", "mmap")
-    )
+    known = kind is memoryview or kind is bytearray
+    return known or (module_of(kind) in ("array", "mmap") and kind.__name__ in ("array", "mmap"))
 
 
 def is_mapped(leaf: Any) -> bool:
