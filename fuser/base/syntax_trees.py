@@ -73,7 +73,10 @@ def free_names(function: ast.AST, stem: str) -> Iterator[str]:
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites syntax trees, but for constants: `ast` asks for their types, which traces watch."""
+    """Rewrites syntax trees, but for constants: `ast` asks for their types, which traces watch.
+
+    Classes name its base beside it: by that a linter knows what visits nodes.
+    """
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """Leave a constant as it is."""

@@ -77,8 +77,8 @@ def caller(
         return partial(_call, _labelled)
     if out is None and any(map(is_mapped, leaves)):
         return partial(_call, _mapped)
-    if out is None and (function.fallback == "error" or _held(leaves) >= _LEAST):
-        values = memory_of(function.__wrapped__, structure, leaves)
+    if out is None:
+        values = memory_of(function, structure, leaves)
         return None if values is None else partial(_on_arrays, values)
     return None
 
@@ -172,17 +172,21 @@ def _held(leaves: Sequence[Any]) -> int:
         return 0
 
 
-def memory_of(function: Any, structure: Any, leaves: Sequence[Any]) -> list[Any] | None:
+def memory_of(owner: Owner, structure: Any, leaves: Sequence[Any]) -> list[Any] | None:
     """The arguments of a function, with arrays in place of buffers, which are not copied.
 
     Args:
-        function: the plain one.
+        owner: the fused one.
         structure: how its arguments nest.
         leaves: the arguments.
 
     Returns:
-        None where the function may read a buffer as anything but an array.
+        None where the function may read a buffer as anything but an array, and where NumPy is to
+        run calls with small ones.
     """
+    if owner.fallback != "error" and _held(leaves) < _LEAST:
+        return None
+    function = owner.__wrapped__
     names = leaf_names(function, structure)
     found = {name for name, leaf in zip(names, leaves, strict=True) if is_buffer(leaf)}
     if type(function) is not FunctionType:

@@ -292,7 +292,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         if any(map(lazy_arrays.is_buffer, leaves)):
             from fuser.calls.wrapped_arrays import memory_of  # most programs have none
 
-            read = memory_of(function.__wrapped__, structure, leaves)
+            read = memory_of(function, structure, leaves)
             args, kwargs = trees.unflatten(structure, leaves if read is None else read)
         known = [reason for reason in function.fallbacks if reason.code == "no-gain"]
         function, args, kwargs = function.seen_as(args, kwargs)

@@ -157,8 +157,11 @@ def test_buffers_that_numpys_functions_alone_read_are_not_copied(function: Any, 
 @pytest.mark.parametrize(
     "function", [_measures, _keeps, _multiplies, _renames_late, _looks_around]
 )
-def test_buffers_that_something_else_reads_are_left_as_they_are(function: Any) -> None:
-    """The plain function gets them, or raises."""
+def test_buffers_that_something_else_reads_are_left_as_they_are(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain function gets them, or raises, however large they are."""
+    monkeypatch.setattr("fuser.calls.wrapped_arrays._LEAST", 0)
     fused = fuser.fuse(function, fallback="allow")
     for kind in (lambda made: made, memoryview):
         given = kind(array.array("d", [1.0, 2.0, 3.0]))
@@ -170,6 +173,16 @@ def test_buffers_that_something_else_reads_are_left_as_they_are(function: Any) -
                 told.append(str(error))
         assert told[0] == told[1]
     assert fused.fallbacks
+
+
+def test_small_buffers_are_numpys() -> None:
+    """Their calls would take longer to begin than NumPy takes."""
+    fused = fuser.fuse(_reads, fallback="allow")
+    small, large = array.array("d", [0.5] * 8), array.array("d", [0.5] * (1 << 16))
+    for own in (large, small):
+        np.testing.assert_allclose(fused(own)[0], _reads(own)[0])
+        assert ("not fused" in str(fused.explain(own))) == (own is small)
+    assert [reason.code for reason in fused.fallbacks] == ["unsupported-array"]
 
 
 def test_array_api_compat() -> None:
