@@ -101,12 +101,15 @@ class _Path:
             line.same(name, value)
         return line
 
-    def check(self, line: StraightLine) -> None:
-        """Give up where it does not hold for the arguments, beside its decisions."""
+    def compare(self, line: StraightLine) -> None:
+        """Give up where arrays that are no arguments lie in memory as they did not."""
         for name, array in self.call.specialisation.captured.items():
             if name not in line._names:
                 line.captured(name, array)
             line._compare(line._names[name], Kind.of(array))
+
+    def check(self, line: StraightLine) -> None:
+        """Give up where it does not hold for the arguments, beside its decisions."""
         for name in self.written:
             line._miss([f"{line._object(aliasing.is_hazardous)}({line._name(name)})"])
         for one, other in (map(line._name, pair) for pair in self.apart):
@@ -266,6 +269,7 @@ class ReadyProgram(config.Standing):
                 )
                 holds = config.Standing(path.call.specialisation.names).holds
                 line._miss([f"not {line._object(holds)}()"])
+                path.compare(line)
                 path.check(line)
                 self._go_on(path, branch.place, line, branch)
                 return True
@@ -281,8 +285,8 @@ class ReadyProgram(config.Standing):
         if self._roots:
             holds = config.Standing(specialisation.names).holds
             line._miss([f"not {line._object(holds)}()"])
-        for name, array in () if path.alone else specialisation.captured.items():
-            line._compare(line._names[name], Kind.of(array))
+        if not path.alone:
+            path.compare(line)
         if not (path.alone or specialisation.trace.decisions):
             path.check(line)
         self._go_on(path, 0, line, None)

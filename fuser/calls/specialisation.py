@@ -91,11 +91,11 @@ class Specialisation:
             return IN_VAIN_NS
         held = [guard.expected for guard in self.names
                 if type(guard) is captures.NameGuard and guard.by_value]  # fmt: skip
-        looks = sum(map(_look_ns, held)) + CALLED_NS * sum(guard.asks for guard in self.names)
-        looks += LOOK_NS * sum(
+        looks = sum(map(_look_ns, held)) + LOOK_NS * sum(
             type(guard) is captures.NameGuard and type(guard.scope) is captures.Asked
             and not guard.asks for guard in self.names
         )
+        looks += ENTER_NS * (looks > 0) + CALLED_NS * sum(guard.asks for guard in self.names)
         calls = {node.payload.number: node.payload for node in self.trace.graph.nodes
                  if node.op.is_opaque}.values()  # fmt: skip
         asked = sum(call.is_inner for call in calls)
@@ -103,6 +103,7 @@ class Specialisation:
         steps: float = BREAK_NS * (len(calls) - asked - loops) + LOOP_NS * loops
         steps += sum(OURS_NS.get(call.name, 0) for call in calls)
         steps += READ_NS * (0 < asked == len(calls)) + ASKED_NS * max(asked - 2, 0)
+        steps += HELD_NS * len(self.captured) * (asked > 0)
         written = [self.trace.graph.outputs[output] for _, output, _ in self.trace.writes]
         steps += COPY_NS * sum(map(_is_called, written))
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
@@ -207,13 +208,13 @@ FRAME_NS = 3500
 READY_NS = 20_000
 #: Those of a look at a list or a set that a name leads to (a dict takes twice as long: its keys,
 #: and its values), and of each value in it; those of finding what a container of another class
-#: holds.
-LOOK_NS, PART_NS, OTHER_NS = 300, 20, 500
+#: holds; and those of native code calling Python for all of them.
+LOOK_NS, PART_NS, OTHER_NS, ENTER_NS = 300, 20, 500, 400
 #: Those of a function that keeps its results, which is asked for one.
 CALLED_NS = 600
-#: Those of numbers that are read off values, of each further one and each decision, and of results
-#: that are read-only views.
-READ_NS, ASKED_NS, REPEAT_NS = 500, 60, 3000
+#: Those of numbers that are read off values, of each further one and each decision, of an array
+#: that is no argument and is compared beside them, and of results that are read-only views.
+READ_NS, ASKED_NS, HELD_NS, REPEAT_NS = 600, 60, 300, 3000
 #: Those around a function that NumPy runs between kernels, around a loop over arrays, and of what
 #: such a function gives, which is an array of its own, being written into an argument.
 BREAK_NS, LOOP_NS, COPY_NS = 180, 4000, 700

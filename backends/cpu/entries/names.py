@@ -20,7 +20,9 @@ MOST_GUARDS = 256
 _NO_NUMBER = -1
 
 #: How attributes are looked up where no code of the user's runs.
-_ASKING_NOBODY = (object.__getattribute__, partial.__getattribute__)
+_ASKING_NOBODY = tuple(
+    kind.__getattribute__ for kind in (object, partial, BaseException)
+)
 
 
 class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such calls
@@ -135,6 +137,8 @@ def _rows(space: dict[str, Any], held: Iterable[tuple[str, Any]]) -> list[list[i
 
 #: Where a function keeps its code, and an object its class, and its namespace (before itself).
 _CODE_OFFSET, _CLASS_OFFSET, _DICT_OFFSET = 48, 8, -24
+#: Where an object has the number of its items, negative for a negative integer.
+_ITEMS_OFFSET = 16
 _MANAGED_DICT = 1 << 4
 
 
@@ -145,9 +149,10 @@ def _word(guard: captures.NameGuard) -> list[int] | None:
         place = id(scope.thing) + _CLASS_OFFSET
     elif type(scope) is captures.Kinds and guard.name == "__dict__":
         offset = told(type(scope.thing), "__dictoffset__")
-        if offset < 0 and not told(type(scope.thing), "__flags__") & _MANAGED_DICT:
-            return None
-        place = id(scope.thing) + (offset if offset > 0 else _DICT_OFFSET)
+        if offset < 0:
+            managed = told(type(scope.thing), "__flags__") & _MANAGED_DICT
+            offset = _DICT_OFFSET if managed else offset + _size(scope.thing)
+        place = id(scope.thing) + offset
     elif type(scope) is captures.Slots and guard.name == "__code__":
         place = id(scope.thing) + _CODE_OFFSET
         if type(scope.thing) is not FunctionType:
@@ -158,6 +163,13 @@ def _word(guard: captures.NameGuard) -> list[int] | None:
     if ctypes.c_void_p.from_address(place).value != expected:
         return None
     return layout.words("GUARD", kind=layout.WORD, scope=place, name=0, expected=expected)
+
+
+def _size(thing: Any) -> int:
+    """Bytes of an object with its namespace behind its items, as such are before Python 3.12."""
+    items: int = ctypes.c_ssize_t.from_address(id(thing) + _ITEMS_OFFSET).value
+    size: int = told(type(thing), "__basicsize__") + abs(items) * told(type(thing), "__itemsize__")
+    return size + -size % ctypes.sizeof(ctypes.c_void_p)
 
 
 def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
@@ -200,7 +212,7 @@ def _is_slot(thing: Any, name: str) -> bool:
     if kind.__getattribute__ not in _ASKING_NOBODY or hasattr(kind, "__getattr__"):
         return False
     held = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
-    return type(held) is MemberDescriptorType
+    return type(held) is MemberDescriptorType or held is vars(BaseException)["args"]
 
 
 def _referents(scope: Any) -> list[Any]:

@@ -39,6 +39,28 @@ def test_what_is_not_there_yet() -> None:
     assert names.describe_names([slot], [])[1] == [slot]
 
 
+@pytest.mark.parametrize("value", [0, 7, -(2**40), 2**200])
+def test_what_numbers_and_exceptions_hold_is_compared_natively(value: int) -> None:
+    """A number's namespace lies behind its digits; another one, or other arguments, are noticed."""
+
+    class Number(int):
+        k: float
+
+    number, error = Number(value), ValueError(3.0)
+    number.k = 2.0
+    fused = fuser.fuse(lambda x: x * number.k + error.args[0], fallback="error")
+    spaces = [captures.NameGuard(captures.Kinds(number), "__dict__", id(vars(number)), True),
+              captures.NameGuard(captures.Slots(error), "args", error.args, True)]  # fmt: skip
+    rows, asked = names.describe_names(spaces, [])
+    assert (len(rows), asked) == (len(spaces), [])
+    for k, args in ((2.0, (3.0,)), (5.0, (3.0,)), (5.0, (4.0,))):
+        number.k, error.args = k, args
+        for _ in range(3):
+            np.testing.assert_array_equal(fused(X), X * k + args[0])
+    number.__dict__ = {"k": 7.0}
+    np.testing.assert_array_equal(fused(X), X * 7.0 + 4.0)
+
+
 def test_what_a_class_has_is_one_comparison_until_the_class_changes() -> None:
     """The native entry skips its rows by the number of its latest change, or compares them."""
 

@@ -92,6 +92,7 @@ def test_names_and_settings_are_compared() -> None:
     np.testing.assert_array_equal(found, np.sort(X * 3) + 1)
 
 
+@pytest.mark.usefixtures("never_brief")
 def test_defaults_that_python_compares() -> None:
     """A keyword's default may be changed in place, which only Python sees."""
 
