@@ -280,11 +280,11 @@ def _loss(
         one = whole if one.in_parts else one
         if copied <= SLACK_BYTES and not any(node.op.joins for node in one.plan.graph.nodes):
             continue
-        from fuser.traffic.ledger import ledger  # most first calls need none
+        from fuser.traffic.ledger import moved  # most first calls need none
 
-        book = ledger(one, sizes)
-        planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
-        kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused
+        found = moved(one, sizes)
+        planned, kernels = planned + found[0], kernels + found[1]
+        unfused, operations = unfused + found[2], operations + found[3]
     unfused += _looped_bytes(prepared, sizes)
     if planned > SLACK * unfused + SLACK_BYTES:
         return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"

@@ -17,7 +17,7 @@ from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import value_of
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
-from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes
+from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes, traffic
 
 
 def count(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -76,19 +76,24 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
         spec: the prepared graph.
         sizes: lengths by symbol.
     """
-    unfused, operations = _unfused(spec.graph, sizes)
+    planned, kernels, unfused, operations = moved(spec, sizes)
     plan = settled(spec.plan, sizes)
-    nodes = plan.held
-    planned = 0
-    for group in plan.groups:
-        planned += sum(group_writes(group, nodes, sizes).values())
-        planned += sum(sum(read.values()) for read in group_reads(group, nodes, sizes))
     crossing = sum(
         entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(plan, sizes)
     )
-    least, kernels = planned - crossing, len(plan.groups)
     computed = count(spec.graph, sizes)
-    return Ledger(unfused, planned, least, operations, kernels, *computed)
+    return Ledger(unfused, planned, planned - crossing, operations, kernels, *computed)
+
+
+def moved(spec: KernelSpec, sizes: Mapping[str, int]) -> tuple[int, int, int, int]:
+    """Bytes and kernels of a spec as it is planned; bytes and operations of it unfused.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol.
+    """
+    plan = settled(spec.plan, sizes)
+    return traffic(plan, sizes), len(plan.groups), *_unfused(spec.graph, sizes)
 
 
 def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:

@@ -214,10 +214,15 @@ def _seen(chain: Chain, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]
     return place, elements * node.dtype.itemsize
 
 
-def nominal_traffic(plan: Plan) -> int:
-    """Bytes that a plan moves where every length is the nominal one."""
-    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), plan.held, 0
+def traffic(plan: Plan, sizes: Mapping[str, int]) -> int:
+    """Bytes that a plan moves."""
+    held, total = plan.held, 0
     for group in plan.groups:
         total += sum(group_writes(group, held, sizes).values())
         total += sum(sum(read.values()) for read in group_reads(group, held, sizes))
     return total
+
+
+def nominal_traffic(plan: Plan) -> int:
+    """Bytes that a plan moves where every length is the nominal one."""
+    return traffic(plan, plan.graph.with_lengths_of(NOMINAL_LENGTH))
