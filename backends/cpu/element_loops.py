@@ -41,7 +41,6 @@ from fuser.element_loops.code import (
     has_loops,
     parts_in,
 )
-from fuser.element_loops.loop_fusion import fused_loops
 from fuser.element_loops.region import CONTIGUOUS, STRIDED
 from fuser.element_loops.row_blocks import blocked
 from fuser.element_loops.sharing import shared
@@ -241,7 +240,7 @@ class _Emitter:
         body = blocked(body, arrays, lambda array: self.layouts[array] != STRIDED)
         if self.team:
             body = shared(body, self.code, lambda array: self.layouts[array] == CONTIGUOUS)
-        return fused_loops(jammed(body))
+        return jammed(body)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -306,7 +305,7 @@ class _Emitter:
             self._set(f"share {each}", b.op("add", start, far), "int64")
             ends.append(Get(f"share {each}", "int64"))
         loop = changed(one, start=ends[0], stop=ends[1], shared=False)
-        body = fused_loops(jammed((loop,)))
+        body = jammed((loop,))
         self._statements(body)
         own = (each for each in everything(body) if isinstance(each, For) and each.slot == one.slot)
         unit = WIDTH if any(each.step == WIDTH for each in own) else 1

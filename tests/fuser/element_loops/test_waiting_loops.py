@@ -1,4 +1,4 @@
-"""Loops that take in the loop before them: where that is the same, and what it gives."""
+"""Loops whose iterations wait for the one before, after loops whose iterations do not."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.element_loops.code import If, everything
-from fuser.element_loops.loop_fusion import fused_loops
-from fuser.element_loops.translate import translated
 from tests.fuser.comparing import same
 from tests.fuser.element_loops.random_programs import loaded, outcome
 
 _ROWS = "for i in range(1, a.shape[0] - 1):\n    "
 _WAITS = "\n    for j in range(1, a.shape[1] - 1):\n        "
 _CHAIN = _WAITS + "a[i, j] = (a[i, j] + a[i, j - 1]) / 9.0"
-TAKEN = {
+LOOPS = {
     "Seidel's": _ROWS + "a[i, 1:-1] += a[i - 1, :-2] + a[i, 2:] + a[i + 1, 2:]" + _CHAIN,
     "what the loop writes later": _ROWS + "a[i, 1:-1] *= a[i, 2:]" + _CHAIN,
     "another array": _ROWS + "b[i, 1:-1] = a[i, 2:] + a[i, 1:-1]"
@@ -24,8 +21,6 @@ TAKEN = {
     "        s = a[i - 1, k] * c\n        a[i, k] += s" + _CHAIN,
     "other starts": _ROWS + "for k in range(a.shape[1] - 2):\n        b[i, k] = a[i, k + 2] * c"
     + _WAITS + "a[i, j] = b[i, j - 1] + a[i, j - 1] * c",
-}
-LEFT = {
     "what the first loop has yet to write": _ROWS + "a[i, 1:-1] += a[i - 1, 1:-1]"
     + _WAITS + "a[i, j] = a[i, j - 1] + a[i, j + 1]",
     "what the second loop has written": _ROWS + "b[i, 1:-1] = a[i, :-2] * c"
@@ -37,42 +32,19 @@ LEFT = {
     + _WAITS + "a[i, j] = b[i, j] * c",
     "a variable of the second loop": _ROWS + "for k in range(1, a.shape[1] - 1):\n"
     "        b[i, k] = t" + _WAITS + "t = a[i, j] * c\n        a[i, j] = t + a[i, j - 1]",
-}
-NEVER_ALIKE = {
     "counts that differ": _ROWS + "b[i, 1:-2] = a[i, 3:] * c"
     + _WAITS + "a[i, j] = b[i, j] - a[i, j - 1]",
 }
-_NAMES = (("a", "float64[2]"), ("b", "float64[2]"), ("c", "pyfloat"), ("n", "pyint"))
 
 
-def _fused(source: str) -> int:
-    """How many loops have taken in another."""
-    body = translated("s = 0.0\nt = 1.0\n" + source, _NAMES, ())[0].body
-    counts = [sum(isinstance(each, If) for each in everything(one))
-              for one in (body, fused_loops(body))]  # fmt: skip
-    return counts[1] - counts[0]
-
-
-@pytest.mark.parametrize("name", TAKEN)
-def test_loops_are_taken_in(name: str) -> None:
-    """By a loop that waits for itself, of which no element comes too early."""
-    assert _fused(TAKEN[name]) == 1
-
-
-@pytest.mark.parametrize("name", LEFT)
-def test_loops_are_left(name: str) -> None:
-    """Where an element or a variable would be met too early, and where nothing waits."""
-    assert not _fused(LEFT[name])
-
-
-@pytest.mark.parametrize("name", [*TAKEN, *LEFT, *NEVER_ALIKE])
+@pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 def test_results_are_those_of_python(name: str, dtype: str) -> None:
     """Bit for bit, of any number of iterations; also what variables are left with."""
-    lines = {**TAKEN, **LEFT, **NEVER_ALIKE}[name].replace("\n", "\n    ")
+    lines = LOOPS[name].replace("\n", "\n    ")
     source = "import numpy as np\n\n\ndef f(a, b, c, n):\n    s = t = c\n    i = j = k = -1\n"
     source += f"    {lines}\n    return a, b, s, t, i, j, k\n"
-    plain = loaded(source, f"loop fusion {name}")
+    plain = loaded(source, f"waiting loops {name}")
     fused = fuser.fuse(plain, fallback="allow")
     for rows, columns in ((3, 3), (3, 2), (4, 1), (4, 4), (3, 5), (5, 17), (9, 40), (2, 0)):
         rng = np.random.default_rng(columns)
