@@ -1,16 +1,20 @@
-"""The Array API standard (2024.12): each function on NumPy's arrays, plainly and fused.
+"""The Array API standard (2024.12): what NumPy has of it, plainly and fused.
 
+All functions of the standard are NumPy's, and operators, methods and attributes of arrays.
 `python -m tests.judges.array_api --examples 200` draws arguments by hypothesis's strategies for the
 standard: all dtypes of a function, 0 to 3 axes, lengths of 0 and 1, NaN, infinities and zeros of
-both signs, arrays in other orders. Types, dtypes, shapes and exceptions have to be NumPy's; values
-too, bit for bit unless the function rounds. It prints each difference as small as it can make it.
+both signs, arrays in other orders. Elementwise functions are called with all special values, or all
+pairs of them, as well. Types, dtypes, shapes and exceptions have to be NumPy's, and what arguments
+hold afterwards; values too, bit for bit unless the function rounds. It prints each difference as
+small as it can make it.
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -92,6 +96,17 @@ def two(dtypes: Sequence[str], numbers: Any = (2, -1, 0)) -> Call:
         beside = [1 if d.of(False, True) else length for length in x.shape[d.of(0, 0, 1):]]
         y = d.of(d.array([x.dtype.name], tuple(beside)), d.of(*numbers))
         return (x, y) if isinstance(y, np.ndarray) or d.of(True, False) else (y, x)
+
+    return made
+
+
+def written(dtypes: Sequence[str], *numbers: Any) -> Call:
+    """An array that is written into, and one of its dtype or a Python number."""
+
+    def made(d: Draw) -> tuple[Any, ...]:
+        x = d.array(dtypes).copy()
+        beside = [1 if d.of(False, True) else length for length in x.shape[d.of(0, 0, 1):]]
+        return x, d.of(d.array([x.dtype.name], tuple(beside)), *(numbers or (2, 0, 1)))
 
     return made
 
@@ -270,6 +285,34 @@ FAMILIES: list[tuple[str, Call]] = [
     ("__matmul__", products),
     ("__getitem__", then(one(EVERY),
                          lambda d, x: d.draw(XPS.indices(x.shape, allow_newaxis=True)))),
+    ("__getitem__.mask", then(one(EVERY), lambda d, x: d.array(["bool"], x.shape))),
+    ("__setitem__", then(one(EVERY), lambda d, x: d.draw(XPS.indices(x.shape)),
+                         lambda d, x: x.dtype.type(d.of(0, 1)))),
+    ("__setitem__.mask", then(one(EVERY), lambda d, x: d.array(["bool"], x.shape),
+                              lambda d, _: d.of(0, 1))),
+    ("__iadd__ __isub__ __imul__", written(NUMBERS)),
+    ("__itruediv__", written(FLOATS)),
+    ("__ifloordiv__ __imod__ __ipow__", written(REALS)),
+    ("__iand__ __ior__ __ixor__", written(WHOLE)),
+    ("__ilshift__ __irshift__", written(INTEGERS, 2)),
+    ("__imatmul__", square()),
+    ("array.__bool__", one(EVERY, max_dims=0)),
+    ("array.__int__", one(["bool", *REALS], max_dims=0, small=True)),
+    ("array.__index__", one(INTEGERS, max_dims=0)),
+    ("array.__float__", one(["bool", *REALS], max_dims=0)),
+    ("array.__complex__", one(EVERY, max_dims=0)),
+    ("array.__iter__", one(EVERY, min_dims=1)),
+    ("array.__array_namespace__ array.__dlpack_device__", one(NUMBERS)),
+    ("array.T", lambda d: (d.array(EVERY, (2, d.of(0, 3))),)),
+    ("array.mT", one(EVERY, min_dims=2)),
+    ("array.dtype array.device array.ndim array.shape array.size", one(EVERY)),
+    ("array.to_device", then(one(EVERY), lambda d, _: d.of("cpu", "gpu"))),
+    ("isin", two(INTEGERS)),
+    ("broadcast_shapes", made_of(SHAPES, SHAPES)),
+    ("e inf nan newaxis pi __array_api_version__", made_of()),
+    ("__array_namespace_info__.capabilities __array_namespace_info__.devices", made_of()),
+    ("__array_namespace_info__.default_device __array_namespace_info__.default_dtypes", made_of()),
+    ("__array_namespace_info__.dtypes", made_of(kind=[None, "bool", "real floating"])),
 ]
 CALLS = {name: call for names, call in FAMILIES for name in names.split()}
 #: What NumPy leaves open: the contents of new arrays.
@@ -280,7 +323,7 @@ SUMS = frozenset(
 )
 #: Functions of which every result is exact, whatever the dtype.
 EXACT = frozenset(
-    "abs negative positive sign ceil floor trunc round signbit conj imag real sqrt isfinite isinf "
+    "negative positive sign ceil floor trunc round signbit conj imag real sqrt isfinite isinf "
     "isnan add subtract equal not_equal less less_equal greater greater_equal maximum minimum "
     "copysign nextafter clip where max min all any count_nonzero argmax argmin sort argsort "
     "nonzero searchsorted take concat stack flip roll tile repeat reshape squeeze tril triu".split()
@@ -288,24 +331,79 @@ EXACT = frozenset(
 
 
 def plain(name: str) -> Callable[..., Any]:
-    """A function that calls one of the standard's."""
-    if name.startswith("__"):
-        return lambda *args: getattr(operator, name)(*args)
+    """A function that calls one of the standard's, or reads an attribute."""
     room, _, last = name.rpartition(".")
+    if room == "array":
+        builtin: Any = {"__index__": operator.index, "__iter__": list}.get(last)
+        builtin = builtin or getattr(builtins, last.strip("_"), None)
+        if builtin:
+            return lambda x: builtin(x)
+        if last.startswith("__") or last == "to_device":
+            return lambda x, *args: getattr(x, last)(*args)
+        return lambda x: getattr(x, last)
+    if room == "__array_namespace_info__":
+        return lambda **named: getattr(np.__array_namespace_info__(), last)(**named)
+    if last == "mask":
+        return lambda *args: getattr(operator, room)(*args)
     if room:
         return lambda *args, **named: getattr(getattr(np, room), last)(*args, **named)
+    if name.startswith("__") and hasattr(operator, name):
+        return lambda *args: getattr(operator, name)(*args)
+    if not callable(getattr(np, name)):
+        return lambda: getattr(np, name)
     return lambda *args, **named: getattr(np, last)(*args, **named)
 
 
 def outcome(function: Callable[..., Any], call: tuple[Any, ...]) -> Any:
-    """What a call gives or raises; it gets copies of its arguments."""
+    """What a call gives or raises, and what its arguments hold then; it gets copies of them."""
     args: list[Any] = [x.copy("K") if isinstance(x, np.ndarray) else x for x in call]
     named = args.pop() if args and isinstance(args[-1], dict) else {}
     try:
         with np.errstate(all="ignore"):
-            return function(*args, **named)
+            return function(*args, **named), args
     except Exception as error:  # noqa: BLE001 - whatever NumPy raises is the answer
         return error
+
+
+def special_values(dtype: np.dtype[Any]) -> Any:
+    """Zeros of both signs, extremes, subnormals, infinities, NaN; complex ones of all pairs."""
+    if dtype.kind == "c":
+        parts = special_values(np.empty(0, dtype).real.dtype)
+        parts = parts[abs(parts) != np.finfo(dtype).max]  # NumPy's products: by memory order
+        values = np.empty((len(parts), len(parts)), dtype)
+        values.real, values.imag = parts[:, None], parts
+        return values.ravel()
+    if dtype.kind == "f":
+        about = np.finfo(dtype)
+        some: list[Any] = [0.0, 0.5, 1.0, 2.0, 3.0, np.pi, np.inf, np.nan, about.max, about.tiny,
+                           about.smallest_subnormal]  # fmt: skip
+        return np.array([*some, *(-value for value in some)], dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    limits = np.iinfo(dtype)
+    return np.array([0, 1, 2, 7, limits.min, limits.max, limits.max - 1], dtype)
+
+
+def special_calls(name: str) -> Iterator[tuple[Any, ...]]:
+    """Calls of an elementwise function with all special values, or all pairs of them."""
+    function = getattr(np, name, None)
+    if not isinstance(function, np.ufunc) or function.signature:
+        return
+    for dtype in map(np.dtype, EVERY):
+        values = special_values(dtype)
+        if name == "reciprocal" and dtype.kind in "biu":
+            continue  # 1 / 0 is an integer's: undefined in C
+        if function.nin == 1:
+            yield (values,)
+        elif dtype.kind != "c":
+            yield values[:, None], values
+
+
+def check_signs(found: Any, wanted: Any) -> None:
+    """Find no difference between signs of reals, of zeros for one; those of NaN are nobody's."""
+    if wanted.dtype.kind == "f":
+        one, other = (np.where(np.isnan(each), 0, each) for each in (found, wanted))
+        np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
 
 
 def check(name: str, found: Any, wanted: Any) -> None:
@@ -332,9 +430,10 @@ def check(name: str, found: Any, wanted: Any) -> None:
             continue
         if one_wanted.dtype.kind not in "fc" or name in EXACT:
             np.testing.assert_array_equal(one_found, one_wanted)
-            if one_wanted.dtype.kind == "f":
-                np.testing.assert_array_equal(np.signbit(one_found), np.signbit(one_wanted))
+            check_signs(one_found, one_wanted)
             continue
+        if isinstance(getattr(np, name, None), np.ufunc):
+            check_signs(one_found, one_wanted)
         rounding = 64 * np.finfo(one_wanted.dtype).eps
         values: Any = np.asarray(one_wanted)
         scale = max(SMALL, np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0))
@@ -342,14 +441,16 @@ def check(name: str, found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(one_found, values, rtol=rounding, atol=beside)
 
 
-def judge(name: str, examples: int, **options: Any) -> None:
-    """Compare calls of one function.
+def judge(name: str, examples: int, special: bool = True, **options: Any) -> None:
+    """Compare calls of one function, of special values too.
 
     Raises:
         AssertionError: one differs; hypothesis notes its arguments.
     """
     function = plain(name)
     fused = fuser.fuse(function, fallback="allow")
+    for call in special_calls(name) if special else ():
+        check(name, outcome(fused, call), outcome(function, call))
 
     @settings(max_examples=examples, deadline=None, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck), **options)  # fmt: skip
@@ -381,7 +482,7 @@ def main() -> int:
 
 
 #: The fixed budget of the test suite.
-quickly = partial(judge, examples=1, phases=[Phase.generate])
+quickly = partial(judge, examples=1, special=False, phases=[Phase.generate])
 
 if __name__ == "__main__":
     raise SystemExit(main())
