@@ -4,8 +4,8 @@ What lies between is one kernel a chunk, which computes what it needs from array
 the arguments, and results of what crossed chunks before. A reduction along a divided axis is a
 kernel that reduces each chunk, a tree that joins these (`combining.py`), and is then there for
 later kernels. Reductions of one shape that do not need one another are one pass. Slices at the ends
-of an axis, and writes into all but some elements at its ends, are computed of chunks that overlap.
-Reshapes, concatenations and other indexing are Dask's own operations.
+of an axis that meet other parts of it, and writes into all but some elements at its ends, are
+computed of chunks that overlap. Reshapes, concatenations and other indexing are Dask's own.
 
 Deciding all of this is most of a call. It depends on the graph, on chunks and on numbers alone, so
 what it leads to is kept as a list of steps, and a later call of the same kind only takes these.

@@ -3,16 +3,19 @@
 A value that is computed element by element from others has their labels. A slice from the front, or
 up to some elements from the end (`x[1:]`, `x[:-2]`), keeps its label: position p of the result is
 computed of positions p to p + d of the operand, wherever in the array p lies. So a kernel that runs
-on a chunk with d further elements (a halo) gives a chunk of the result.
+on a chunk with d further elements (a halo) gives a chunk of the result. A slice that meets no value
+of another length along its axis needs no halo: it is Dask's own, which are views of chunks.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
 
 from fuser.base.errors import Unsupported
+from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 
 #: Of an axis of length 1, which is in every chunk.
@@ -42,6 +45,23 @@ class AxisLabels:
         """
         self._graph = graph
         self._blocks = blocks
+        self._alone: set[int] = set()
+        self._label()
+        self._alone = self._slices()
+        while self._alone:
+            self._label()
+            if not (met := self._met()):
+                break
+            self._alone -= met
+        else:
+            self._label()
+        for node in graph.nodes:
+            known = [label for label in self.of(node) if label is not None]
+            if len(set(known)) != len(known):
+                raise refusal(graph, node, "an array meets itself with its axes in another order")
+
+    def _label(self) -> None:
+        """Label the axes of all values, slices that are alone anew."""
         forced: set[int] = set()
         while True:
             self._parents: list[int] = []
@@ -49,16 +69,42 @@ class AxisLabels:
             self._of: dict[int, Labels] = {}
             self.crossing: dict[int, Node] = {}
             self.whole: dict[int, Node] = {}
-            for node in graph.nodes:
+            for node in self._graph.nodes:
                 self._of[id(node)] = self._labels(node, forced)
             wrong = {key for key, node in self.whole.items() if not self._fits(node)}
             if not wrong:
-                break
+                return
             forced |= wrong
-        for node in graph.nodes:
-            known = [label for label in self.of(node) if label is not None]
-            if len(set(known)) != len(known):
-                raise refusal(graph, node, "an array meets itself with its axes in another order")
+
+    def _cut(self, node: Node) -> list[Label]:
+        """The labels of the axes at whose ends a slice leaves something out."""
+        cut = (part not in (None, FULL) for part in node.payload.parts)
+        return list(itertools.compress(self.of(node), cut))
+
+    def _slices(self) -> set[int]:
+        """Slices at the ends of divided axes."""
+        others = self.crossing.keys() | self.whole
+        return {
+            id(node) for node in self._graph.nodes if node.op.indexes and id(node) not in others
+            and any(map(self.is_divided, self._cut(node)))
+        }  # fmt: skip
+
+    def _met(self) -> set[int]:
+        """Slices taken for alone that meet values of other lengths, or slices of other ends."""
+        alone = [node for node in self._graph.nodes if id(node) in self._alone]
+        lengths: dict[Label, set[Dim]] = {}
+        ends: dict[Label, set[str]] = {}
+        for node in self._graph.nodes:
+            for label, length in zip(self.of(node), node.shape, strict=True):
+                lengths.setdefault(label, set()).add(length)
+        for node in alone:
+            for label in self._cut(node):
+                ends.setdefault(label, set()).add(node.text)
+        return {
+            id(node) for node in alone
+            if any(len(lengths[label]) > 1 or len(ends[label]) > 1 for label in self._cut(node)
+                   if label is not None)
+        }  # fmt: skip
 
     def of(self, node: Node) -> Labels:
         """The labels of a value's axes."""
@@ -177,6 +223,9 @@ class AxisLabels:
                 continue
             label = next(rest)
             kept = isinstance(part, slice) and keeps_label(part)
+            if id(node) in self._alone and part != FULL:
+                label = self._new(several=True)
+                self.crossing[id(node)] = node
             if not kept:
                 self.whole[id(node)] = node
                 if isinstance(part, slice):

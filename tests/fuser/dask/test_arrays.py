@@ -325,7 +325,7 @@ def test_results_without_axes_are_scalars_where_numpys_are(chunks: Any) -> None:
 
 @pytest.mark.parametrize(
     "seen", [lambda x: x[::-1], lambda x: x[::2], lambda x: np.concatenate([x, x * 2]),
-             lambda x: x.reshape(-1), lambda x: x[3:17]],
+             lambda x: x.reshape(-1), lambda x: x[3:17], lambda x: x[3:], lambda x: x[:, 2:-3]],
 )  # fmt: skip
 def test_kernels_go_by_the_chunks_that_dask_gives_what_crosses_them(seen: Any) -> None:
     """They never make one chunk of several."""
