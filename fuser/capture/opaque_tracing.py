@@ -434,10 +434,11 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
     Raises:
         Unsupported: the memory cannot be written into.
     """
-    storage, tracing = target.storage, target.tracing
+    tracing = target.tracing
     if Diagonal() in target.views:
         raise ValueError("assignment destination is read-only")
-    check_writable(tracing, storage)
+    check_writable(tracing, target.storage)
+    storage = target.storage  # its own now, where it was a copy
     through = (*THROUGH, Part)
     if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
         return

@@ -162,13 +162,18 @@ def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's n
 @handles(np.repeat)
 def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
     """np.repeat of every element, the same small number of times."""
-    if type(repeats) is not int or not 1 <= repeats <= COPIES_LIMIT:
-        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={repeats!r}")
     x: Any = _array(tracing, a)
     if axis is None:
         x, axis = x.ravel(), 0
     place = normal_axis(axis, x.ndim)
     lengths = list(x.shape)
+    number = repeats.kind if isinstance(repeats, HostScalar) else type(repeats)
+    if x.dims[place] == 1 and number is int:
+        lengths[place] = repeats  # a negative one is an error, as it is for NumPy
+        x = np.broadcast_to(x, tuple(lengths))
+        return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
+    if type(repeats) is not int or not 1 <= repeats <= COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={repeats!r}")
     lengths[place] = lengths[place] * repeats
     apart = np.stack([x] * repeats, axis=place + 1)
     joined: Any = apart.reshape(tuple(lengths))

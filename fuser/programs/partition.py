@@ -18,6 +18,7 @@ from fuser.ir.graph import (
     Node,
 )
 from fuser.kernel_spec import FUSED, KernelSpec, Options
+from fuser.passes import reshapes
 from fuser.program_spec import (
     Asked,
     LoopRegion,
@@ -50,6 +51,7 @@ def prepare(
         return compile_upfront(graph, options)
     from fuser.programs import splitting  # most graphs have none
 
+    graph = reshapes.behind(graph)
     counts = [splitting.common_steps(other, graph) for other in others]
     if best := max(counts, default=0):
         other = others[counts.index(best)]
@@ -66,6 +68,7 @@ def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Pr
         return compiler.in_terms_of(prepared, graph)  # stages may be those of other functions
     from fuser.programs import splitting
 
+    graph = reshapes.behind(graph)
     splitter = splitting.Splitter(graph, prepared.options, prepare, describing=True)
     return splitter.program(prepared.key)
 

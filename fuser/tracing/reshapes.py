@@ -2,7 +2,8 @@
 
 NumPy copies where the axes that a reshape merges do not lie one after another in memory. One that
 only splits axes is a view of any memory; others are where the array is contiguous in C order: made
-so by the function itself, or an argument that is, which the trace then holds for.
+so by the function itself, or an argument that is, which the trace then holds for. Transposed memory
+as one axis is a copy, but for axes of one element; the trace then holds for which those are.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def check_writable(tracing: Tracing, storage: Storage) -> None:
     """
     if storage.shared:
         raise Unsupported("write-into-view", "assignment", "memory that a result shares")
+    _leave_copies(tracing, storage)
     if storage.reshapes and not surely_views(tracing, storage):
         found = "a reshape of it may share its memory"
         raise _hidden_view(tracing, "write-into-view", "assignment", found)
@@ -57,6 +59,63 @@ def _hidden_view(tracing: Tracing, code: str, operation: str, found: str) -> Uns
     return error
 
 
+def _leave_copies(tracing: Tracing, storage: Storage) -> None:
+    """Give reshapes that are surely copies memory of their own, which no later write changes."""
+    needed = _needed(tracing, storage) if storage.reshapes else None
+    for entry in list(storage.reshapes) if needed is not None else ():
+        left = any(each is entry for each in storage.reshapes)
+        if left and _is_copy(tracing, *entry):
+            tracing.in_order |= dict.fromkeys(needed or ())
+            _leave(tracing, storage, entry[0])
+
+
+def _leave(tracing: Tracing, storage: Storage, views: tuple[View, ...]) -> None:
+    """Give what is seen through views of memory, the last of which copies, memory of its own."""
+    count = len(views)
+
+    def is_behind(others: tuple[View, ...]) -> bool:
+        return len(others) >= count and others[count - 1] is views[-1]
+
+    seen = [each for each in storage.through if is_behind(each.views)]
+    own = Storage(type(seen[0]).make(tracing, storage, views, False).node)
+    for each in seen:
+        each.storage, each.views = own, each.views[count:]
+    own.through = [each for each in seen if len(each.views)]
+    own.reshapes = [(way[count:], before, after) for way, before, after in storage.reshapes
+                    if len(way) > count and is_behind(way)]  # fmt: skip
+    storage.through = [each for each in storage.through if each.storage is storage]
+    storage.reshapes = [entry for entry in storage.reshapes if not is_behind(entry[0])]
+
+
+def _is_copy(
+    tracing: Tracing, views: Sequence[View], before: Sequence[Dim], after: Sequence[Dim] | None
+) -> bool | None:
+    """Whether a reshape of contiguous memory copies it; None where that is not known.
+
+    Transposed memory as one axis is a copy where axes of more than one element change places: the
+    trace then holds for which axes those are.
+
+    Args:
+        tracing: the trace.
+        views: how the memory is seen; the last of them is the reshape.
+        before: the shape that is reshaped.
+        after: what into; None where a copy is made if need be.
+    """
+    turned = views[-2] if len(views) > 1 else None
+    if after is None or not isinstance(turned, Transpose) or not _runs_on(views[:-2]):
+        return None
+    if sum(tracing.resolve(dim) != 1 for dim in after) != 1:
+        return None
+    places = []
+    for place, dim in zip(turned.order, map(tracing.resolve, before), strict=True):
+        is_one = tracing.size(dim) == 1
+        if not isinstance(dim, int):
+            tracing.guard_value(f"({dim}) == 1", is_one)
+        if not is_one:
+            places.append(place)
+    return places != sorted(places)
+
+
 def surely_views(tracing: Tracing, storage: Storage) -> bool:
     """Whether all reshapes of some memory so far are views of it; notes what that takes."""
     needed: set[int] | None = None
@@ -65,7 +124,9 @@ def surely_views(tracing: Tracing, storage: Storage) -> bool:
             continue
         if needed is None:
             needed = _needed(tracing, storage)
-        if needed is None or not _runs_on(views):
+        if needed is None:
+            return False
+        if not _runs_on(views[:-1]) and _is_copy(tracing, views, before, after) is not False:
             return False
     for place in needed or ():
         tracing.in_order[place] = None

@@ -32,7 +32,8 @@ class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
     __slots__ = (
-        "argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "unset", "written",
+        "argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "through", "unset",
+        "written",
     )  # fmt: skip
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
@@ -40,6 +41,7 @@ class Storage:
 
         `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
         that were reshaped, their shapes, and what into; None where a copy is made if need be.
+        `through`: the arrays that see this memory through those.
         `unset`: of memory whose elements have no values yet, its lengths, or what it lies like.
         """
         self.node = node
@@ -47,6 +49,7 @@ class Storage:
         self.argument = argument
         self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
         self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
+        self.through: list[Any] = []
         self.shared = False
         self.unset: Any = None
         self.written = False

@@ -37,6 +37,8 @@ class TracedMemory:
         self.storage = storage
         self.views = views
         self.generic = generic
+        if any(isinstance(view, (Reshape, Contiguous)) for view in views):
+            storage.through.append(self)
         node = self.node
         self._shape = node.shape
         self._dtype = node.dtype
@@ -160,7 +162,7 @@ class TracedMemory:
         seen = self.make(self.tracing, self.storage, (*self.views, view), generic)
         if isinstance(view, (Reshape, Contiguous)):  # of some memory it is a copy
             after = seen._shape if isinstance(view, Reshape) else None
-            self.storage.reshapes.append((self.views, self._shape, after))
+            self.storage.reshapes.append((seen.views, self._shape, after))
         return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 
     @property  # type: ignore[misc] # as mocks do

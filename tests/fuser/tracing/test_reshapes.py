@@ -91,7 +91,39 @@ def by_places(x: Any) -> Any:
     return y * 2
 
 
-ALWAYS = [flat_of_new, flat_of_copy, flat_of_row, seen_from_both, seen_as_view, twice]
+def turned(x: Any) -> Any:
+    """A copy sees no later write, nor does what is seen through it; nobody sees one into it."""
+    y = x.copy()
+    flat, part = y.T.reshape(-1), y.T.reshape(-1)[1:]
+    y *= 2
+    part[:1] = 4
+    y[:1] += 1
+    return y, flat + 1, part * 3
+
+
+def turned_ones(x: Any) -> Any:
+    """Axes of one element may change places: a view, that sees what is written."""
+    y = x.copy()[None]
+    flat = y.transpose(1, 0, 2).reshape(-1)
+    y += 1
+    flat[:2] = 3
+    return y * 2, flat + 1
+
+
+def turned_and_split(x: Any) -> Any:
+    """What is seen through a copy: a reshape of a reshape is a view of that."""
+    y = x.copy()
+    flat = y.T.reshape(-1)
+    again = flat.reshape(1, -1)
+    y += 5
+    again[0, :1] = 6
+    return y, flat, again * 2
+
+
+ALWAYS = [
+    turned, turned_ones, turned_and_split,
+    flat_of_new, flat_of_copy, flat_of_row, seen_from_both, seen_as_view, twice,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -149,6 +181,16 @@ def test_a_call_in_another_order_refuses_no_call_in_c_order(function: Any) -> No
         assert fuser.stats().get("fallbacks", 0) == before + 2 * (layout != "C")
     (entry,) = fused._signatures.values()
     assert entry.refused_orders == {(False,)}
+
+
+def test_which_axes_have_one_element_is_a_guard() -> None:
+    """A reshape of transposed memory is a copy or a view by the lengths of a call."""
+    fused = fuser.fuse(turned_ones, fallback="error")
+    for x in (X, X[:1], X[:, :1], X[:1, :1], X):
+        assert_same(fused, x)
+    fused = fuser.fuse(turned, fallback="error")
+    for x in (X, X[:1], X[:, 1:2], X[1:, :2]):
+        assert_same(fused, x)
 
 
 def test_reading_a_reshape_is_no_guard() -> None:
