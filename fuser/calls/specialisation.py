@@ -22,7 +22,7 @@ from fuser.ir.graph import Graph, Node
 from fuser.ir.opaque_calls import LOOP, LOOPS, PatternMiss, filled
 from fuser.ir.views import Broadcast
 from fuser.kernel_spec import KernelSpec
-from fuser.tracing.trace_result import OutNode, OutStatic, OutView, Trace, Write
+from fuser.tracing.trace_result import OutNode, OutScalar, OutStatic, OutView, Trace, Write
 
 if TYPE_CHECKING:
     from fuser.program_spec import Kind, Program
@@ -108,6 +108,8 @@ class Specialisation:
         steps += COPY_NS * sum(map(_is_called, written))
         seen = [view for leaf in self.trace.leaves if type(leaf) is OutView for view in leaf.views]
         repeats = any(type(view) is Broadcast for view in seen)
+        told = [leaf.text for leaf in self.trace.leaves if type(leaf) is OutScalar]
+        steps += BOUND_NS * sum(text.count("min(") + text.count("max(") for text in told)
         return looks + steps + REPEAT_NS * repeats
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
@@ -213,8 +215,9 @@ LOOK_NS, PART_NS, OTHER_NS, ENTER_NS = 300, 20, 500, 400
 #: Those of a function that keeps its results, which is asked for one.
 CALLED_NS = 600
 #: Those of numbers that are read off values, of each further one and each decision, of an array
-#: that is no argument and is compared beside them, and of results that are read-only views.
-READ_NS, ASKED_NS, HELD_NS, REPEAT_NS = 600, 60, 300, 3000
+#: that is no argument and is compared beside them, of results that are read-only views, and of each
+#: minimum of lengths in a number that is a result.
+READ_NS, ASKED_NS, HELD_NS, REPEAT_NS, BOUND_NS = 600, 60, 300, 3000, 80
 #: Those around a function that NumPy runs between kernels, around a loop over arrays, and of what
 #: such a function gives, which is an array of its own, being written into an argument.
 BREAK_NS, LOOP_NS, COPY_NS = 180, 4000, 700

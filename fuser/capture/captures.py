@@ -90,6 +90,8 @@ _OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHand
 _CATCHING = frozenset("AttributeError Exception BaseException".split())
 #: Attributes of tracebacks: frames of a trace are others.
 _OF_FRAMES = frozenset(("tb_next", "tb_frame"))
+#: What exceptions are made with.
+_ARGUMENTS = vars(BaseException)["args"]
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 #: Instructions that name globals -> by how much their argument is shifted.
@@ -626,7 +628,9 @@ class _Collector:
         if is_scalar(value) or is_a(value, np.ndarray) or id(value) in self._seen:
             return
         if is_a(value, BaseException):
-            self.value(Slots(value), "args", value.args, value)
+            look = functools.partial(_ARGUMENTS.__get__, value)  # a class may hide them
+            asked = Slots(value) if on_type(value, "args") is _ARGUMENTS else Asked(look)
+            self.value(asked, "args", look(), value)
         if is_a(value, type) and type(value) is not type:
             self.contents(type(value))
             self._note_protocol(value)

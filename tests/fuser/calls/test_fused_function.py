@@ -480,6 +480,7 @@ def _refused(x: Any) -> Any:
     [
         (lambda: lambda x: (max(x[:3]), min(x[:3])), ["no-gain"], ["no-gain"]),
         (lambda: Sum().add, ["no-gain"], []), (lambda: _halved, ["no-gain"], []),
+        (lambda: lambda x: (x * 2, [len(x[:k]) for k in range(1, 12)]), ["no-gain"], []),
         (lambda: lambda x: x * 2 + 1, [], []), (lambda: lambda x: x * _kept(3), ["no-gain"], []),
         (lambda: lambda x: x[np.argsort(x)], ["no-gain", "unsupported-function"],
          ["unsupported-function"]),
