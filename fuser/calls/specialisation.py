@@ -224,6 +224,8 @@ BREAK_NS, LOOP_NS, COPY_NS = 180, 4000, 700
 #: Those of what is done beside such a function: arrays that it changes are copies, and an object
 #: of np.vectorize is made at each call.
 OURS_NS = {"fuser.updated": 1000, "fuser.changed": 1000, "fuser.vectorized": 25_000}
+#: That of a call of BLAS for one row times a small matrix.
+ROW_NS = 80
 #: NumPy's operations up to which what is in vain beside them is more than a twentieth.
 IN_VAIN_NS = 5000
 _COMPARED = (list, dict, set)
@@ -282,6 +284,8 @@ def _operations_ns(
     for node in graph.nodes:
         if node.op.is_opaque and node.payload.name in LOOPS:
             loops[node.payload.number] = node.payload
+        elif node.op.is_opaque and node.payload.takes_less:
+            found += ROW_NS * _elements(node.shape[:-1], most, sizes)
         elif node.op.is_view and node.shape:
             found += VIEW_NS
         elif not (node.op.is_input or node.op.is_opaque or node.op.uniform):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
+from fuser.ir import opaque_calls
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
 from fuser.tracing.admitted_dtypes import check_dtype
@@ -104,12 +105,32 @@ def _product_of_vectors(
         raise Unsupported("unsupported-function", f"np.{name}", "operands that are not vectors")
     from fuser.numpy_functions.reductions import product_with_vector, products_summed
 
+    if name == "matmul" and left.ndim > 2 and right.ndim == 2:
+        return _product_of_rows(tracing, left, right)
     if name == "matmul" and (left.ndim, right.ndim) != (1, 1):
         return product_with_vector(tracing, left, right, "np.matmul")
     lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
     if len(lengths) > 1 or None in lengths or "c" in (left.dtype.kind, right.dtype.kind):
         raise Unsupported("unsupported-function", f"np.{name}", "vectors of different lengths")
     return products_summed(tracing, left, right, (left * right).dtype)
+
+
+def _product_of_rows(tracing: Tracing, left: TracedArray, right: TracedArray) -> Any:
+    """A stack of single rows times one matrix: NumPy calls BLAS for each, this once for all.
+
+    The sums are those of the same products, in another order.
+
+    Raises:
+        Unsupported: it is no such stack, or not of floats: NumPy goes about it as it does.
+    """
+    kinds = left.dtype.kind + right.dtype.kind
+    length = tracing.resolve(left.dims[-2])
+    fits = tracing.same_lengths(left.dims[-1:], right.dims[:1])
+    if tracing.size(length) != 1 or kinds != "ff" or not fits:
+        raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
+    if length != 1:
+        tracing.guard_value(f"({length}) == 1", True)
+    return tracing.call_named(opaque_calls.ROWS_TIMES, (left, right), {})
 
 
 def _results(

@@ -135,7 +135,8 @@ def nothing_fuses(graph: Graph) -> Reason | None:
     """Why no kernel would run: all that the function does, NumPy does. None where one would."""
     if not graph.has_externs or any(not node.op.structure for node in graph.nodes):
         return None
-    if any(node.op.is_opaque and _is_loop(node) for node in graph.nodes):
+    calls = [node for node in graph.nodes if node.op.is_opaque]
+    if any(_is_loop(call) or call.payload.takes_less for call in calls):
         return None
     reasons = break_reasons(graph)
     found = "it reads numbers off arrays, and computes nothing"

@@ -185,3 +185,46 @@ def test_products_with_large_matrices_are_the_librarys(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(fused(a, x), a @ x + 1)
         np.testing.assert_array_equal(computed(a, x), (a * 2) @ x)
         assert bool(fused.explain(a, x).fallbacks) == (rows > 34)
+
+
+@pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "complex64", "bool"])
+def test_a_stack_of_single_rows_times_a_matrix(dtype: str) -> None:
+    """BLAS is called once: alone, between kernels, written into an argument; whatever the layout.
+
+    Where there is more than one row, or no common length, NumPy goes about it, and raises.
+    """
+    x = np.arange(-30, 30).reshape(5, 2, 6).astype(dtype)
+    w = (np.arange(42).reshape(6, 7) % 5 - 2).astype(dtype)
+
+    def alone(x: Any, w: Any) -> Any:
+        return x[:, :, None] @ w
+
+    def between(x: Any, w: Any) -> Any:
+        return (x * 2)[:, :, None] @ w[:, ::-1] + 1
+
+    def written(x: Any, w: Any) -> Any:
+        x[...] = np.reshape(x[:, :, None] @ w[:, :6], x.shape)
+
+    def given(x: Any, w: Any) -> Any:
+        return x @ w
+
+    for function in (alone, between, written):
+        fused = fuser.fuse(function, fallback="allow")
+        for one in (x, x.transpose(1, 0, 2).copy().transpose(1, 0, 2), x[::-1, :1], x[:0], x * 0):
+            assert_same(fused, one, w, close=1e-3)
+        assert_same(fused, np.concatenate([x] * 300), w, close=1e-3)
+    fused = fuser.fuse(given, fallback="allow")
+    for one in (x[:, :1], x, x[:, :1], x[:, :1, :4], x[:, 0]):
+        assert_same(fused, one, w, close=1e-3)
+    if dtype == "float64":
+        assert fuser.fuse(alone, fallback="allow").explain(x, w).graph_breaks
+
+
+def test_one_call_for_a_stack_is_worth_leaving_numpys() -> None:
+    """The function has nothing else that is fused; of few small rows NumPy's calls take less."""
+    fused = fuser.fuse(lambda x, w: x[:, None] @ w, fallback="allow")
+    x, w = np.ones((4000, 8)), np.ones((8, 8))
+    for _ in range(3):
+        assert_same(fused, x, w)
+    assert "no-gain" not in {reason.code for reason in fused.fallback_counts}
