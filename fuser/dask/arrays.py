@@ -192,7 +192,7 @@ def by_chunks(
         raise Unsupported("lazy-array", name, "lengths other than those that it was traced for", "")
     numbers |= sizes
     blocks = _blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
-    if blocks.saves_nothing:
+    if sum(each.saved for _, each in blocks) < 0:
         if steps is not None:
             steps.append("Dask's own operations alone: kernels between them would save nothing")
         for known in entry.found:
@@ -200,9 +200,12 @@ def by_chunks(
                 ended = Ended(None, known.names, _exactly(leaves))
                 _remember(function, structure, leaves, ended)
         return operation_by_operation(function, structure, leaves)
-    results = blocks.results(arrays)
-    if steps is not None:
-        steps += blocks.steps
+    results: list[Any] = [None] * len(graph.outputs)
+    for places, each in blocks:
+        for place, result in zip(places, each.results(arrays), strict=True):
+            results[place] = result
+        if steps is not None:
+            steps += each.steps
     return trees.unflatten(trace.structure, [
         _result(leaf, results, arrays, numbers, graph) for leaf in trace.leaves
     ])  # fmt: skip
@@ -210,8 +213,8 @@ def by_chunks(
 
 def _blocks(
     graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], name: str
-) -> Blocks:
-    """How a graph is computed by chunks: decided once for calls of the same kind."""
+) -> list[tuple[Sequence[int], Blocks]]:
+    """How outputs of a graph are computed by chunks: decided once for calls of the same kind."""
     chunks = tuple(
         each.chunks if isinstance(each, da.Array) else each.shape for each in arrays.values()
     )
@@ -219,12 +222,37 @@ def _blocks(
     settings = repr(dask.config.get("array"))  # Dask's own operations choose chunks by these
     found = _kept(graph.text, chunks, known, settings, name)
     if not found:
-        found.append(Blocks(changed(graph, captured=()), arrays, numbers, name))
-    return found[0]
+        found += _decided(changed(graph, captured=()), arrays, numbers, name)
+    return found
+
+
+def _decided(
+    graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], name: str
+) -> list[tuple[Sequence[int], Blocks]]:
+    """All outputs together; apart, by what they are computed of, where arrays of other chunks meet.
+
+    So what is computed of one such array alone keeps its chunks.
+    """
+    whole = Blocks(graph, arrays, numbers, name)
+    of: dict[int, frozenset[int]] = {}
+    for node in graph.nodes:
+        own = {id(node)} if node.op.is_input else ()
+        of[id(node)] = frozenset(own).union(*(of[id(arg)] for arg in node.args))
+    groups: dict[frozenset[int], list[int]] = {}
+    for place, node in enumerate(graph.outputs):
+        groups.setdefault(of[id(node)], []).append(place)
+    if not whole.rechunks or len(groups) == 1:
+        return [(range(len(graph.outputs)), whole)]
+    return [
+        (places, Blocks(
+            changed(graph, outputs=tuple(graph.outputs[place] for place in places)),
+            arrays, numbers, name,
+        )) for places in groups.values()
+    ]  # fmt: skip
 
 
 @caches.memo(128)
-def _kept(*_: Any) -> list[Blocks]:
+def _kept(*_: Any) -> list[tuple[Sequence[int], Blocks]]:
     """Where that is kept: graph, chunks, numbers, settings and name are all that it depends on."""
     return []
 

@@ -80,7 +80,7 @@ class Blocks:
         """What is done, in words, and the graph of each kernel."""
         self._made: list[tuple[Sequence[Node], Maker]] = []
         """What is done: the values of each step, and what makes their arrays."""
-        self._saved = 0
+        self.saved = 0
         """Arrays that kernels do not store, less Dask's own operations between kernels."""
         blocks = {
             key: array.numblocks if isinstance(array, da.Array) else (1,) * array.ndim
@@ -92,6 +92,12 @@ class Blocks:
         self._cuts: dict[int, list[int]] = {}
         self._axes = self._lengths()
         self._divide()
+        self.rechunks = any(
+            tuple(map(self.chunks, self.labels.of(node), self.lengths(node))) != array.chunks
+            for node in self._inputs
+            if isinstance(array := self.there[id(node)], da.Array)
+        )
+        """Whether an argument is given other chunks."""
         self._decide()
         self._outputs()
         self.there = {}
@@ -110,11 +116,6 @@ class Blocks:
         for nodes, arrays_of in self._made:
             there.update(zip(map(id, nodes), arrays_of(there), strict=True))
         return [self._array(node, there) for node in self.graph.outputs]
-
-    @property
-    def saves_nothing(self) -> bool:
-        """Whether Dask's own operations are more than the arrays that need not be stored."""
-        return self._saved < 0
 
     def _step(self, nodes: Sequence[Node], arrays_of: Maker) -> None:
         """Have values be there."""
@@ -230,7 +231,7 @@ class Blocks:
         for arg in node.args:
             if not (arg.op.uniform or self.is_there(arg)):
                 self._step([arg], self._kernels([arg], arg))
-        self._saved -= 1
+        self.saved -= 1
         self.steps.append(f"Dask's own operation: {node.op.name}{{{node.text}}}")
         payload = node.payload
 
@@ -470,7 +471,7 @@ class Blocks:
         count = math.prod(map(len, chunks))
         tree = ", whose results a tree joins" if axes else ""
         self.steps.append(f"kernels on {count} chunks{tree}:\n{graph.text}")
-        self._saved += sum(not node.op.structure for node in graph.nodes) - len(graph.outputs)
+        self.saved += sum(not node.op.structure for node in graph.nodes) - len(graph.outputs)
         known = {
             region.index(axis): each for axis, each in enumerate(chunks)
             if region.index(axis) not in new_axes

@@ -336,6 +336,16 @@ def test_kernels_go_by_the_chunks_that_dask_gives_what_crosses_them(seen: Any) -
     np.testing.assert_allclose(found.compute(scheduler="sync"), fused.__wrapped__(X))
 
 
+def test_results_of_one_array_have_its_chunks() -> None:
+    """Beside others of it and of an array in other chunks."""
+    plain = lambda x, y: (x * 2 + 1, np.exp(x * y) - y, (x - 1).argmin(axis=1), y.sum(axis=1) * 2)  # noqa: E731
+    arrays = da.from_array(X, chunks=(7, 11)), da.from_array(MATRIX, chunks=(5, 30))
+    found = fuser.fuse(plain, fallback="error")(*arrays)
+    assert [each.chunks for each in found] == [each.chunks for each in plain(*arrays)]
+    for one, wanted in zip(dask.compute(*found, scheduler="sync"), plain(X, MATRIX), strict=True):
+        np.testing.assert_allclose(one, wanted)
+
+
 def test_results_that_others_are_computed_of() -> None:
     """Operation by operation: each is computed, alone too."""
     fused = fuser.fuse(lambda x: ((y := x * 2 + 1), da.cumsum(y, axis=0), y - 1), fallback="allow")
