@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,27 @@ LONG = frozenset(
         "test_bounded_caches",
     )
 )  # fmt: skip
+
+
+#: Files that share what takes 13 s to make, a page with all figures: one process gets them.
+TOGETHER = frozenset(
+    f"tests/reports/{name}.py" for name in ("test_page", "test_sections", "plots/test_figures")
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, files that are tested together count as one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+    scheduling._split_scope = lambda test: (
+        "together" if file_of(test) in TOGETHER else file_of(test)
+    )
+    return scheduling
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

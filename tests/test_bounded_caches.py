@@ -10,7 +10,7 @@ import fuser
 from fuser import kernel_cache
 from fuser.base import caches
 from fuser.base.errors import Reason, Unsupported
-from tests.tree import ROOT, source_files
+from tests.tree import ROOT, files_with, source_files
 
 #: Caches without a bound whose arguments are few by themselves: names of ours, or types.
 FEW = frozenset((
@@ -82,8 +82,8 @@ def changing() -> set[str]:
 def unbounded() -> set[str]:
     """Functions of the package that remember a result for each of their arguments."""
     found = set()
-    for path in source_files().values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for _, _, tree in files_with(r"\w*cache|maxsize"):
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and node.args.args:
                 marks = {ast.unparse(each) for each in node.decorator_list}
                 if any(mark.endswith("cache") or "maxsize=None" in mark for mark in marks):
@@ -105,8 +105,8 @@ def test_memo_tables_are_in_the_one_table() -> None:
     """Nothing but `caches.memo` remembers by arguments, so that clearing reaches it."""
     marks = {
         (module, ast.unparse(mark))
-        for module, path in source_files().items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module, _, tree in files_with("lru_cache")
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         for mark in node.decorator_list
         if "lru_cache" in ast.unparse(mark) and module.split(".")[1] not in ("suites", "reports")

@@ -135,7 +135,7 @@ def test_import_fuser_loads_numpy_and_nothing_heavier(tmp_path: Path) -> None:
 # What pip calls a package whose import has another name.
 DISTRIBUTIONS = {
     "PIL": "pillow", "mpl_toolkits": "matplotlib", "sklearn": "scikit-learn",
-    "array_api_compat": "array-api-compat",
+    "array_api_compat": "array-api-compat", "xdist": "pytest-xdist",
 }  # fmt: skip
 
 

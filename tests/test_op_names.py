@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 from fuser.ir.ops import TABLE
 from tests import tree
@@ -51,10 +50,9 @@ def _pairs(statement: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield target, statement.value
 
 
-def compared(source: str) -> list[str]:
-    """Comparisons in a file's text of an operation's name with a literal one."""
+def compared(module: ast.Module) -> list[str]:
+    """Comparisons in a file of an operation's name with a literal one."""
     found = []
-    module = ast.parse(source)
     functions = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
     for scope in functions:
         known = {
@@ -76,9 +74,8 @@ def test_operations_are_compared_by_name_in_tables_only() -> None:
     """Passes, the tracer, schedules and emitters ask a row's facts, as `Op` lists them."""
     found = {
         str(path.relative_to(tree.ROOT)): names
-        for path in sorted(map(Path, tree.source_files().values()))
-        if str(path.relative_to(tree.ROOT)) not in TABLES
-        and (names := compared(path.read_text(encoding="utf-8")))
+        for _, path, module in tree.files_with("op|row")
+        if str(path.relative_to(tree.ROOT)) not in TABLES and (names := compared(module))
     }
     assert not found
 
@@ -93,7 +90,7 @@ def told(node, instruction, row):
         or name == "index" or place == "input"
     )
 '''
-    assert compared(source) == [
+    assert compared(ast.parse(source)) == [
         "instruction.op in ('max', 'min')",
         "name == 'index'",
         "node.op.name == 'input'",

@@ -11,7 +11,7 @@ import pytest
 
 from fuser.base import forks
 from tests.children import said
-from tests.tree import source_files
+from tests.tree import files_with
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 
@@ -169,11 +169,11 @@ def test_a_child_goes_on_whatever_other_threads_did(script: str) -> None:
 
 def test_all_locks_are_made_by_forks() -> None:
     """One made by `threading` itself could be held for ever in a child."""
-    for module, path in source_files().items():
+    for module, path, tree in files_with("threading"):
         room = module.split(".")[:2]
         if module == "fuser.base.forks" or room in (["fuser", "suites"], ["fuser", "reports"]):
             continue
-        calls = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+        calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
         for call in calls:
             made = {ast.unparse(part) for part in (call.func, *(k.value for k in call.keywords))}
             wrong = made & {"threading.Lock", "threading.RLock", "threading.Condition"}
