@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from fuser.base.host_expressions import scalar_symbols
 from fuser.tracing.traced_scalars import SHORTER, HostScalar
 
+#: Exponents of complex numbers, by class, for which `**` is no power: `z ** 2.0` is one.
+_COMPLEX_SHORTER: dict[type, tuple[float, ...]] = {int: (2, -1), float: (0.5,)}
 #: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
 _SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8
 
@@ -23,8 +26,9 @@ def scalar_power(base: Any, exponent: Any) -> Any:
         return None
     if isinstance(exponent, HostScalar):
         number: Any = exponent  # whose comparisons are guards: these exponents are other kernels
-        if base.dtype.kind == "c" and exponent.kind in (int, float):
-            return next((SHORTER[each](base) for each in (2, -1, 0.5) if number == each), None)
+        if base.dtype.kind == "c":
+            known = _COMPLEX_SHORTER.get(exponent.kind, ())
+            return next((SHORTER[each](base) for each in known if number == each), None)
         if exponent.kind is int:
             if base.dtype.kind == "b":
                 return np.square(base) if _SQUARES_BOOL and number == 2 else None
@@ -54,18 +58,21 @@ def _counts(number: HostScalar) -> bool:
 def _whole_power(base: Any, exponent: Any) -> Any:
     """Whole powers of complex numbers as NumPy multiplies them; None for all others.
 
-    NumPy (npy_math_complex.c, npy_cpow) squares again and again below the 100th power.
+    NumPy (npy_math_complex.c, npy_cpow) squares again and again below the 100th power, and has
+    answers of its own for zeros.
     """
+    if exponent in _COMPLEX_SHORTER.get(type(exponent), ()):
+        return SHORTER[exponent](base)
     if not 1 <= abs(exponent) < 100 or exponent != int(exponent):
         return None
-    rest, power = abs(int(exponent)), base
-    if exponent in (1, 2, 3):
-        return (+base, np.square(base), base * (base * base))[int(exponent) - 1]
-    if exponent == -1:
-        return np.reciprocal(base)
-    found: Any = base.dtype.type(1)
-    while rest:
+    rest, power, found = abs(int(exponent)), base, base.dtype.type(1)
+    of_zero = base.dtype.type(0 if exponent > 0 else complex(math.nan, math.nan))
+    while rest and exponent not in (1, 2, 3):
         found = found * power if rest & 1 else found
         rest >>= 1
         power = power * power if rest else power
-    return found if exponent > 0 else 1 / found
+    if exponent < 0:
+        found = 1 / found
+    elif rest:
+        found = (base, np.square(base), base * (base * base))[rest - 1]
+    return np.where(base == 0, of_zero, found)

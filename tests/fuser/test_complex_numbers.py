@@ -140,6 +140,20 @@ def test_infinities_nan_and_zeros_are_numpys(name: str, dtype: str) -> None:
         )
 
 
+@pytest.mark.parametrize("power", [1, 2, 2.0, 3, 5, -1, -1.0, -2, 0.5])
+def test_powers_of_zeros_and_roots_are_numpys(power: float) -> None:
+    """By the class of the exponent NumPy multiplies, divides, or takes the root, as of zeros."""
+    grid = np.array([complex(a, b) for a in SPECIAL[:4] for b in SPECIAL[:4]])
+    raised = fuser.fuse(lambda z: (np.sort(z.imag) * 2, z**power), fallback="allow")
+    with np.errstate(all="ignore"):
+        found, expected = raised(grid)[1], grid**power
+    known = np.isfinite(expected.view(float))
+    np.testing.assert_array_equal(np.isfinite(found.view(float)), known)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    signs = np.signbit(found.view(float)), np.signbit(expected.view(float))
+    np.testing.assert_array_equal(signs[0][known], signs[1][known])
+
+
 def test_exponentials_follow_c99() -> None:
     """Signs of zeros and infinities where parts are, NaN where nothing is known."""
     grid = np.array([complex(a, b) for a in (*SPECIAL, 1000.0, -1000.0, 710.0) for b in SPECIAL])
