@@ -19,7 +19,7 @@ PROGRAMS: dict[str, str] = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 #: Programs that ran without a fallback at every call when this was written.
 FUSED = 452
 #: Programs that one process judges.
-BATCH = 100
+BATCH = 250
 
 Verdicts = dict[str, tuple[int, int, str]]
 
