@@ -218,8 +218,7 @@ class Section:
             number += 1
         for k in nest.repeated.counted if nest.repeated is not None else ():
             self.begun[k] = self.values[k]
-            one = Value(f"%count{k}", self.values[k].scalar, 1)
-            self.values[k] = self.turn.splat(one, self.lanes)
+            self.values[k] = Value(f"%count{k}", self.values[k].scalar, 1)
 
     # -- rows -------------------------------------------------------------------------------
 
@@ -267,7 +266,7 @@ class Section:
             if repeated is not None and k in repeated.moving:
                 b = self.turn
                 raw = b.value(f"load {memory}, ptr %move{k}, align 1", memory, 1)
-                self.values[k] = b.splat(conversion.from_memory(b, raw, desc.dtype), self.lanes)
+                self.values[k] = conversion.from_memory(b, raw, desc.dtype)
                 continue
             if desc.counted:
                 self.values[k] = self._position(k, desc)
@@ -343,21 +342,25 @@ class Section:
     def _operand(self, number: int, level: int) -> Value:
         """A value as a given level wants it: constants and row values are repeated in lanes."""
         value = self.values[number]
-        if level < 2 or self.levels[number] >= 2:
+        own = self.levels[number]
+        if level < 2 or own == 2 or (own == 3 and value.lanes == self.lanes):
             return value
         if not value.text.startswith("%"):  # a constant
             text = f"splat ({value.scalar} {value.text})" if self.lanes > 1 else value.text
             return Value(text, value.scalar, self.lanes)
         key = -1 - number
         if key not in self.values:
-            self.values[key] = self.bodies[self.levels[number]].splat(value, self.lanes)
+            body = self.turn if own == 3 else self.bodies[own]
+            self.values[key] = body.splat(value, self.lanes)
         return self.values[key]
 
     def _instruction(self, number: int, instruction: Instruction) -> None:
         """Spell one operation at its level."""
         level = self.levels[number]
         b = self.turn if level == 3 else self.bodies[level]
-        operands = [self._operand(k, level) for k in instruction.operands]
+        # What an iteration computes of its number alone is the same for all elements.
+        once = level == 3 and all(self.values[k].lanes == 1 for k in instruction.operands)
+        operands = [self._operand(k, 1 if once else level) for k in instruction.operands]
         if instruction.row.converts:
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)

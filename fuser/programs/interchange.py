@@ -11,8 +11,9 @@ busier than one: there loops stay as they are. Else it is done where it is legal
 
 - an iteration is one loop nest that reads and writes element by element: no reduction, and no view
   of what goes around. What all iterations read may be seen in any way, also where the index says;
-- no number but the index changes. What it says is its own value, and which element of an array all
-  elements read. (With a row for each iteration, memory would be read in another order.)
+- no number but the index changes. What it says is its own value, sums, products, quotients,
+  remainders and comparisons of it and constants, and which element of an array all elements read.
+  (With a row for each iteration, memory would be read in another order.)
 - the loop goes through its range, or ends where no element holds a condition any more, or where all
   do, of which an iteration asks before it changes anything. Then blocks end by themselves, which
   tells nobody: where an element is done, an iteration leaves it as it found it. That is what
@@ -21,7 +22,9 @@ busier than one: there loops stay as they are. Else it is done where it is legal
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,7 @@ from fuser import compiler, kernel_cache
 from fuser.backend import Backend
 from fuser.base.records import changed, record
 from fuser.ir import dims
+from fuser.ir.attributes import Cast
 from fuser.ir.dims import Dim
 from fuser.ir.graph import (
     Graph,
@@ -39,6 +43,7 @@ from fuser.ir.graph import (
     make,
     make_constant,
     make_input,
+    make_scalar,
     rebuild,
 )
 from fuser.ir.loops import STATED, Leaving, Region
@@ -51,6 +56,13 @@ from fuser.scheduling.plans import Plan, Repeat
 
 #: Floats count exactly to twice as many.
 _MOST_INDEX = 1 << 52
+#: What computes numbers has as much room.
+_MOST_NUMBER = 1 << 62
+_ROWS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply",
+    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.Eq: "equal", ast.NotEq: "not_equal",
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
 
 
 @record
@@ -82,7 +94,8 @@ def interchanged(step: LoopRegion, backend: Backend) -> LoopRegion:
     span = step.nodes[0].payload.args[STATED]
     if (
         more or not isinstance(phase.body, KernelSpec) or phase.body.options.mode != "fused"
-        or phase.writes or phase.parts or phase.twins or region.updates or region.guards
+        or phase.writes or phase.parts or phase.twins or region.updates
+        or not all(_always(text, value, region.index) for text, value in region.guards)
         or any(box is not None or view is not None for _, _, box, view in phase.moved)
         or region.leaving.tests or region.leaving.counted or type(span[2]) is not int
     ):  # fmt: skip
@@ -110,7 +123,8 @@ class _Body:
 
     def __init__(self, region: Region, phase: Phase, spec: KernelSpec, step: int) -> None:
         """Prepare; `step`: by how much the index rises."""
-        self.region, self.phase, self.spec, self.graph = region, phase, spec, spec.graph
+        self.region, self.phase, self.spec = region, phase, spec
+        self.graph = _with_numbers(spec.graph, region.index)
         self.step = step
         self.handed_on: dict[str, Node] = {}  # what the next iteration finds elsewhere, by name
         told = self.graph.scalar_lengths.items()
@@ -328,6 +342,91 @@ def _is_one_map(plan: Plan, repeat: Repeat) -> bool:
     return {part.buffer for part in around} == left.keys() and all(
         changed(part, buffer=left[part.buffer]) in stored for part in around
     )
+
+
+class _Number(NamedTuple):
+    """A number that the index tells: what computes it, and what it is at least and at most."""
+
+    node: Node
+    least: int
+    most: int
+
+
+def _with_numbers(graph: Graph, index: str) -> Graph:
+    """A graph that computes the numbers that the index tells, of the index alone."""
+
+    def change(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op.is_scalar and index in node.payload.symbols:
+            found = _number(ast.parse(node.payload.expression, mode="eval").body, index)
+            limit = 1 << (63 if node.dtype.kind == "i" else 1 + np.finfo(node.dtype).nmant)
+            if found is not None and -limit < found.least and found.most < limit:
+                same = node.dtype == found.node.dtype
+                return found.node if same else make("cast", found.node, payload=Cast(node.dtype))
+        return intern(node.op, args, node.shape, node.dtype, node.payload)
+
+    told = [n for n in graph.nodes if n.op.is_scalar and index in n.payload.symbols]
+    if all(node.payload.expression == index for node in told):
+        return graph
+    return graph.with_outputs(rebuild(graph.outputs, change))
+
+
+def _number(tree: ast.expr, index: str) -> _Number | None:
+    """What an expression is for any index that floats count exactly; None for other expressions."""
+    if isinstance(tree, ast.Name) and tree.id == index:
+        return _Number(make_scalar(index, np.int64), -_MOST_INDEX, _MOST_INDEX)
+    value = _constant(tree)
+    if value is not None and abs(value) <= _MOST_NUMBER:
+        return _Number(make_constant(value, np.int64), value, value)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return _number(ast.BinOp(ast.Constant(0), ast.Sub(), tree.operand), index)
+    if isinstance(tree, ast.BinOp):
+        sides, row = (tree.left, tree.right), _ROWS.get(type(tree.op))
+    elif isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        sides, row = (tree.left, *tree.comparators), _ROWS.get(type(tree.ops[0]))
+    else:
+        return None
+    left, right = (_number(side, index) for side in sides)
+    if left is None or right is None or row is None:
+        return None
+    made = make(row, left.node, right.node)
+    if made.dtype == np.dtype(bool):
+        return _Number(make("cast", made, payload=Cast(np.dtype(np.int64))), 0, 1)
+    if row in ("floor_divide", "remainder"):
+        divisor = right.least
+        if right.most != divisor or divisor < 1:
+            return None
+        ends = [left.least // divisor, left.most // divisor]
+        ends = [0, divisor - 1] if row == "remainder" else ends
+    elif row == "multiply":
+        ends = [a * b for a in left[1:] for b in right[1:]]
+    elif row == "add":
+        ends = [left.least + right.least, left.most + right.most]
+    else:
+        ends = [left.least - right.most, left.most - right.least]
+    if max(map(abs, ends)) > _MOST_NUMBER:
+        return None
+    return _Number(made, min(ends), max(ends))
+
+
+def _always(text: str, value: object, index: str) -> bool:
+    """Whether a number that the index tells lies within limits for any index."""
+    tree = ast.parse(text, mode="eval").body
+    if value is not True or not isinstance(tree, ast.Compare) or len(tree.ops) != 2:
+        return False
+    number = _number(tree.comparators[0], index)
+    if number is None or not all(isinstance(each, ast.LtE) for each in tree.ops):
+        return False
+    low, high = (_constant(end) for end in (tree.left, tree.comparators[1]))
+    return low is not None and high is not None and low <= number.least <= number.most <= high
+
+
+def _constant(tree: ast.expr) -> int | None:
+    """The integer that an expression spells, if it spells one."""
+    negative = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub)
+    one = tree.operand if isinstance(tree, ast.UnaryOp) and negative else tree
+    if not isinstance(one, ast.Constant) or type(one.value) is not int:
+        return None
+    return -one.value if negative else one.value
 
 
 def _assumed(graph: Graph, outputs: Sequence[Node], known: Mapping[Node, bool]) -> list[Node]:

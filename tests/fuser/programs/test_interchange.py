@@ -92,6 +92,27 @@ def timed(x: Any, n: Any) -> Any:
     return v
 
 
+def alternating(x: Any, n: Any) -> Any:
+    """What the index decides, with two branches and with three."""
+    y = x
+    for t in range(n):
+        y = (y * x) + x if t % 2 else (y * x) - x
+        if t % 3 == 1:
+            y = y * 0.5
+        elif t % 3 == 2:
+            y = y + 0.25
+    return y
+
+
+def numbered(x: Any, n: Any) -> Any:
+    """Sums, products, quotients and remainders of the index, which falls below zero."""
+    y, z = x * 0, np.zeros(x.shape)
+    for t in range(n, -7, -2):
+        y = y * 0.5 + x * ((3 * t - 1) // 4) - (-t % 5)
+        z = z + x * (t % 7) - y
+    return y, z
+
+
 def congruential(x: Any, n: Any) -> Any:
     """Integers, which wrap around."""
     y = (x * 1000).astype(np.int64)
@@ -167,7 +188,8 @@ def is_interchanged(fused: Any, *args: Any) -> bool:
 
 
 NUMBERED = [
-    logistic, bouncing, reordered, changing_places, timed, congruential, truths, escape, settled,
+    logistic, bouncing, reordered, changing_places, timed, alternating, numbered, congruential,
+    truths, escape, settled,
 ]  # fmt: skip
 
 
@@ -289,8 +311,15 @@ def swapped(x: Any, n: int) -> Any:
     return a, b, c
 
 
+def powers(x: Any, n: int) -> Any:
+    """The index tells a number that grows beyond integers."""
+    for t in range(n):
+        x = x * 0.5 + 3**t
+    return x
+
+
 @pytest.mark.parametrize(
-    "function", [shifted, summed, halved, counted, by_rows, swapped],
+    "function", [shifted, summed, halved, counted, by_rows, swapped, powers],
 )
 def test_what_is_not_interchanged(function: Callable[..., Any]) -> None:
     """Elements that read others, conditions that all have to see, and what is not done so yet."""
