@@ -130,9 +130,10 @@ exact."""
 DIVIDED_VECTORS = 2
 """[vectors; row_mean row_argmax layer_norm] Of an iteration, at most, where elements are divided: a
 quotient's steps take registers."""
-PLACES_AT_ONCE = 8
-"""[vectors; row_argmax] Native vectors of a row that are in registers at once, at most, until the
-place of its extreme is known."""
+PLACES_BLOCK, PLACES_VECTORS, PLACES_AT_ONCE = 16, 4, 8
+"""[iterations, vectors, vectors; row_mean row_argmax layer_norm] Between two looks at what extreme
+was found; native vectors of an iteration: a maximum takes as many cycles as this many loads; native
+vectors of a row that are in registers at once, at most."""
 
 # -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `packed_rows`)
 

@@ -161,11 +161,11 @@ def patched(b: Body, x: Value, fast: Value, name: str) -> Value:
     return huge.patched(b, x, fast, bound_of(b, x), name)
 
 
-def huge_module_text(symbol: str, features: Features) -> str:
-    """The module of a shared function for huge arguments: see `huge.module_text`."""
+def huge_module_text(name: str, features: Features) -> str:
+    """The module of the shared function for huge arguments of "sin", "cos" or "tan"."""
     table = TABLES["double"]
     fields = {"sine": table.sine, "cosine": table.cosine, "tangent": table.tangent}
-    return huge.module_text(symbol, features, fields)
+    return huge.module_text(name, features, fields)
 
 
 shared_functions.register(shared_functions.HUGE, huge_module_text)

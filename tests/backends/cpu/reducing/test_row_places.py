@@ -1,4 +1,4 @@
-"""Places of extremes: the first of equals, the first NaN, wherever they lie in vectors."""
+"""Places of extremes: the first of equals, the first NaN, wherever they lie in blocks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.scheduling.schedules import emit_nest
-from fuser.backends.cpu.tuning import PLACES_AT_ONCE
+from fuser.backends.cpu.tuning import PLACES_AT_ONCE, PLACES_BLOCK, PLACES_VECTORS
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.settings import settings
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(23)
-#: Rows are tried about as long as some native vectors, and as some blocks of these.
-VECTORS, BLOCK = 4, 16
 DTYPES = ("float32", "float64", "float16", "int32", "uint8")
 
 
@@ -55,7 +53,7 @@ def _compiled(operation: str, dtype: str, features: Features) -> Callable[[Array
 
 def _lengths(lanes: int) -> tuple[int, ...]:
     """Rows on both sides of the least length and of whole vectors and blocks."""
-    blocks, native = 2 * BLOCK * lanes, lanes // VECTORS
+    blocks, native = 2 * PLACES_BLOCK * lanes, lanes // PLACES_VECTORS
     brief = min(64, PLACES_AT_ONCE * native)
     around = {length + k for length in (native, lanes, brief) for k in (-1, 0, 1)}
     few = (*sorted({1, *around} - {0}), 2 * lanes + 3)
@@ -64,7 +62,7 @@ def _lengths(lanes: int) -> tuple[int, ...]:
 
 def _ends(length: int, lanes: int) -> list[int]:
     """Places beside the ends of vectors, blocks and the row."""
-    borders = (0, lanes, BLOCK * lanes, 2 * BLOCK * lanes, length - lanes, length)
+    borders = (0, lanes, PLACES_BLOCK * lanes, 2 * PLACES_BLOCK * lanes, length - lanes, length)
     around = {border + k for border in borders for k in (-1, 0, 1)}
     return sorted(place for place in around if 0 <= place < length)
 
@@ -104,7 +102,7 @@ def _special(row: Array, place: int, top: int) -> list[Array]:
 def test_the_first_place_wins_wherever_it_lies(target: str, dtype: str) -> None:
     """NumPy's places, with extremes at the ends of vectors, blocks and rows."""
     features = KNOWN_TARGETS[target][2]
-    lanes = VECTORS * features.vector_bytes // max(4, np.dtype(dtype).itemsize)
+    lanes = PLACES_VECTORS * features.vector_bytes // max(4, np.dtype(dtype).itemsize)
     for operation, top in (("argmax", 1), ("argmin", -1)):
         place = _compiled(operation, dtype, features)
         for length in _lengths(lanes):
@@ -133,6 +131,17 @@ def test_brief_rows_have_no_loop() -> None:
     brief = text.split("\nlonger.")[1].split("\nwithin.")[1]
     assert brief.count("load <16 x float>") == 4
     assert brief.count("br ") == 1
+
+
+def test_long_rows_have_one_maximum_a_vector() -> None:
+    """The loop of long rows chooses no places, and a NaN costs a comparison for two vectors."""
+    module = Module(KNOWN_TARGETS["avx512"][2])
+    emit_nest(module, _nest("argmax", "float32"), "k")
+    (text,) = module.functions
+    (loop,) = (block for block in text.split("\nwork.") if "fcmp ord <16 x float>" in block)
+    loop = loop.split("br label")[0]
+    assert loop.count("select <64 x i1>") == loop.count("fcmp ogt <64 x float>") == 1
+    assert loop.count("fcmp ord") == PLACES_VECTORS // 2
 
 
 def test_computed_elements_and_parts() -> None:
