@@ -8,6 +8,7 @@ from typing import Any
 
 from fuser.base import budget
 from fuser.ir.graph import Node
+from fuser.tracing import reshapes
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_memory import TracedMemory
 
@@ -34,6 +35,9 @@ class Before:
         self._tracing = tracing
         found = [v.storage for v in env.values() if isinstance_of(v, TracedMemory)]
         found += [argument.storage for argument in tracing.arguments]
+        for storage in found:  # while their values are still at hand
+            reshapes.leave_copies(tracing, storage)
+        found += [v.storage for v in env.values() if isinstance_of(v, TracedMemory)]
         self.storages = {id(s): s for s in found}
         self.nodes = {key: s.node for key, s in self.storages.items()}
         self._states = {key: state_of(s) for key, s in self.storages.items()}
@@ -103,5 +107,5 @@ def state_of(storage: Storage) -> tuple[Any, ...]:
 def set_state(storage: Storage, state: tuple[Any, ...]) -> None:
     """The reverse of `state_of`."""
     s = storage
-    s.node, s.first, s.written, s.reach, s.shared, s.looks_at, reshapes = state
-    s.reshapes = list(reshapes)
+    s.node, s.first, s.written, s.reach, s.shared, s.looks_at, reshaped = state
+    s.reshapes = list(reshaped)

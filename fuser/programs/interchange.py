@@ -382,7 +382,7 @@ def _number(tree: ast.expr, index: str) -> _Number | None:
     if isinstance(tree, ast.BinOp):
         sides, row = (tree.left, tree.right), _ROWS.get(type(tree.op))
     elif isinstance(tree, ast.Compare) and len(tree.ops) == 1:
-        sides, row = (tree.left, *tree.comparators), _ROWS.get(type(tree.ops[0]))
+        sides, row = (tree.left, tree.comparators[0]), _ROWS.get(type(tree.ops[0]))
     else:
         return None
     left, right = (_number(side, index) for side in sides)

@@ -29,7 +29,7 @@ def check_writable(tracing: Tracing, storage: Storage) -> None:
     """
     if storage.shared:
         raise Unsupported("write-into-view", "assignment", "memory that a result shares")
-    _leave_copies(tracing, storage)
+    leave_copies(tracing, storage)
     if storage.reshapes and not surely_views(tracing, storage):
         found = "a reshape of it may share its memory"
         raise _hidden_view(tracing, "write-into-view", "assignment", found)
@@ -59,7 +59,7 @@ def _hidden_view(tracing: Tracing, code: str, operation: str, found: str) -> Uns
     return error
 
 
-def _leave_copies(tracing: Tracing, storage: Storage) -> None:
+def leave_copies(tracing: Tracing, storage: Storage) -> None:
     """Give reshapes that are surely copies memory of their own, which no later write changes."""
     needed = _needed(tracing, storage) if storage.reshapes else None
     for entry in list(storage.reshapes) if needed is not None else ():
@@ -77,12 +77,13 @@ def _leave(tracing: Tracing, storage: Storage, views: tuple[View, ...]) -> None:
         return len(others) >= count and others[count - 1] is views[-1]
 
     seen = [each for each in storage.through if is_behind(each.views)]
-    own = Storage(type(seen[0]).make(tracing, storage, views, False).node)
-    for each in seen:
-        each.storage, each.views = own, each.views[count:]
-    own.through = [each for each in seen if len(each.views)]
-    own.reshapes = [(way[count:], before, after) for way, before, after in storage.reshapes
-                    if len(way) > count and is_behind(way)]  # fmt: skip
+    if seen:  # else all have left in another branch
+        own = Storage(type(seen[0]).make(tracing, storage, views, False).node)
+        for each in seen:
+            each.storage, each.views = own, each.views[count:]
+        own.through = [each for each in seen if each.views]
+        own.reshapes = [(way[count:], before, after) for way, before, after in storage.reshapes
+                        if len(way) > count and is_behind(way)]  # fmt: skip
     storage.through = [each for each in storage.through if each.storage is storage]
     storage.reshapes = [entry for entry in storage.reshapes if not is_behind(entry[0])]
 

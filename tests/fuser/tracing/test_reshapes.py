@@ -120,8 +120,21 @@ def turned_and_split(x: Any) -> Any:
     return y, flat, again * 2
 
 
+def turned_before_a_loop(x: Any) -> Any:
+    """Iterations write what a copy was made of, in either branch, and into the copy."""
+    y = x.copy()
+    flat, other = y.T.reshape(-1), y.T.reshape(-1)
+    for t in range(x.shape[0] + 9):
+        if t % 2:
+            y += 1
+        else:
+            y[:1] *= 0.5 if y.dtype.kind == "f" else 2
+        other[1:] += t
+    return y, flat * 2, other
+
+
 ALWAYS = [
-    turned, turned_ones, turned_and_split,
+    turned, turned_ones, turned_and_split, turned_before_a_loop,
     flat_of_new, flat_of_copy, flat_of_row, seen_from_both, seen_as_view, twice,
 ]  # fmt: skip
 
