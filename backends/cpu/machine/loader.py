@@ -18,6 +18,7 @@ from fuser.backends.cpu.body import UNROLLED
 from fuser.backends.cpu.machine import arena, host, target
 from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
 from fuser.base import counters, disk_cache, forks
+from fuser.base.caches import memo
 from fuser.base.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing
@@ -72,16 +73,23 @@ def to_object(text: str, quick: bool = False) -> bytes:
         text: LLVM IR.
         quick: compile in a fifth of the time, to code that is slower.
     """
+    environment = target.environment()
     with phase("disk"):
-        key = disk_cache.key_of(text, target.environment(), quick)
+        key = disk_cache.key_of(text, environment, quick)
         known = disk_cache.read(key)
     if known is not None:
         counters.count("disk_hits")
         return known
-    code = compile_object(text, quick)
+    code = _compiled(text, environment, quick)
     with phase("disk"):
         disk_cache.write(key, code)
     return code
+
+
+@memo(32)
+def _compiled(text: str, environment: bytes, quick: bool) -> bytes:
+    """As `compile_object`: steps that are unrolled have the same kernels, without a disk, too."""
+    return compile_object(text, quick)
 
 
 def compile_object(text: str, quick: bool = False) -> bytes:
