@@ -18,7 +18,6 @@ from fuser.ir.graph import (
     Node,
 )
 from fuser.kernel_spec import FUSED, KernelSpec, Options
-from fuser.passes import reshapes
 from fuser.program_spec import (
     Asked,
     LoopRegion,
@@ -49,7 +48,8 @@ def prepare(
         raise GraphError(f"two arguments of a graph have one name: {', '.join(names)}")
     if not graph.has_externs:
         return compile_upfront(graph, options)
-    from fuser.programs import splitting  # most graphs have none
+    from fuser.passes import reshapes  # most graphs have none
+    from fuser.programs import splitting
 
     graph = reshapes.behind(graph)
     counts = [splitting.common_steps(other, graph) for other in others]
@@ -66,6 +66,7 @@ def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Pr
     """What was prepared, with the names and source lines of an equal graph, to describe it by."""
     if isinstance(prepared, KernelSpec):
         return compiler.in_terms_of(prepared, graph)  # stages may be those of other functions
+    from fuser.passes import reshapes
     from fuser.programs import splitting
 
     graph = reshapes.behind(graph)
