@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from fuser.calls.fused_function import FusedFunction, looks_inside
 from fuser.ir.opaque_calls import ELEMENT_LOOP, LOOP, SPECIAL
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+Mode = Literal["fused", "unfused", "fallback"]
+Fallback = Literal["warn", "allow", "error"]
+Results = Literal["backend", "arguments"]
 
 
 @overload
@@ -22,24 +25,24 @@ def fuse(
     function: Callable[P, Result],
     *,
     backend: str | None = ...,
-    mode: str = ...,
-    fallback: str = ...,
+    mode: Mode = ...,
+    fallback: Fallback = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
     kernel_name: str | None = ...,
-    results: str = ...,
+    results: Results = ...,
 ) -> FusedFunction[P, Result]: ...
 @overload
 def fuse(
     function: None = None,
     *,
     backend: str | None = ...,
-    mode: str = ...,
-    fallback: str = ...,
+    mode: Mode = ...,
+    fallback: Fallback = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
     kernel_name: str | None = ...,
-    results: str = ...,
+    results: Results = ...,
 ) -> Callable[[Callable[P, Result]], FusedFunction[P, Result]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
