@@ -58,6 +58,7 @@ from fuser.element_loops.kinds import (
 from fuser.element_loops.operators import FALSE, TRUE, Value
 from fuser.element_loops.slices import Index, Lanes, Slice, Span
 from fuser.element_loops.transposing import transposed
+from fuser.ir.ops import COMPARISONS, OPERATORS
 
 #: Names of the source that stand for functions.
 FUNCTIONS = frozenset(
@@ -82,16 +83,6 @@ _UNROLLED = 16
 #: Expressions that are translated, at most.
 _MOST = 40_000
 
-_BINARY = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
-    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.Pow: "power",
-    ast.LShift: "left_shift", ast.RShift: "right_shift",
-    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
-}  # fmt: skip
-_COMPARED = {
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
-    ast.Gt: "greater", ast.GtE: "greater_equal",
-}  # fmt: skip
 _OPPOSITE = {
     "less": "greater_equal", "less_equal": "greater", "equal": "not_equal",
     "not_equal": "equal", "greater": "less_equal", "greater_equal": "less",
@@ -644,7 +635,7 @@ class _Translator:
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
         """`x += …`, `a[i] += …`."""
-        name = _BINARY.get(type(node.op))
+        name = OPERATORS.get(type(node.op))
         if name is None:
             raise NotTypedError(f"line {node.lineno}: an operator")
         if isinstance(node.target, ast.Name):
@@ -904,7 +895,7 @@ class _Translator:
         elif isinstance(test, ast.Compare) and (holds or len(test.ops) == 1):
             operands = [test.left, *test.comparators]
             for op, left, right in zip(test.ops, operands[:-1], operands[1:], strict=True):
-                name = _COMPARED.get(type(op), "")
+                name = COMPARISONS.get(type(op), "")
                 self._narrow(name if holds else _OPPOSITE.get(name, ""), left, right)
 
     def _narrow(self, name: str, left: ast.expr, right: ast.expr) -> None:
@@ -1646,7 +1637,7 @@ class _Translator:
         operands = self._operands(node.left, node.right)
         if isinstance(node.op, ast.MatMult):
             return self._product(node, *operands)
-        name = _BINARY.get(type(node.op))
+        name = OPERATORS.get(type(node.op))
         if name is None:
             raise NotTypedError(f"line {node.lineno}: an operator")
         return self._binary(name, *operands)
@@ -1708,7 +1699,7 @@ class _Translator:
         """A comparison, or a chain of them."""
         if len(node.ops) == 1 and (known := self._of_items(node, node.ops[0])) is not None:
             return operators.python(known)
-        names = [_COMPARED.get(type(op)) for op in node.ops]
+        names = [COMPARISONS.get(type(op)) for op in node.ops]
         if None in names:
             raise NotTypedError(f"line {node.lineno}: a comparison")
         operands = self._operands(node.left, *node.comparators)

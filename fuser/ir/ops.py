@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -492,6 +493,18 @@ UFUNC_ROWS: dict[str, str] = {
     "radians": "deg2rad",
     "conjugate": "positive",
 }
+
+#: What Python's operators between two operands are, by their syntax.
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.Pow: "power",
+    ast.LShift: "left_shift", ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
+}  # fmt: skip
+COMPARISONS: dict[type[ast.AST], str] = {
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
+    ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
 
 #: NumPy ufuncs with two results: one row for each.
 UFUNC_PAIRS: dict[str, tuple[str, str]] = {

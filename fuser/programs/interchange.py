@@ -30,6 +30,7 @@ import numpy as np
 
 from fuser import compiler, kernel_cache
 from fuser.backend import Backend
+from fuser.base import host_expressions
 from fuser.base.records import changed, record
 from fuser.ir import dims
 from fuser.ir.attributes import Cast
@@ -47,6 +48,7 @@ from fuser.ir.graph import (
     rebuild,
 )
 from fuser.ir.loops import STATED, Leaving, Region
+from fuser.ir.ops import COMPARISONS, OPERATORS
 from fuser.ir.views import Part
 from fuser.kernel_spec import KernelSpec
 from fuser.passes.rewrite import rewrite
@@ -58,11 +60,6 @@ from fuser.scheduling.plans import Plan, Repeat
 _MOST_INDEX = 1 << 52
 #: What computes numbers has as much room.
 _MOST_NUMBER = 1 << 62
-_ROWS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply",
-    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.Eq: "equal", ast.NotEq: "not_equal",
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
-}  # fmt: skip
 
 
 @record
@@ -357,7 +354,7 @@ def _with_numbers(graph: Graph, index: str) -> Graph:
 
     def change(node: Node, args: tuple[Node, ...]) -> Node:
         if node.op.is_scalar and index in node.payload.symbols:
-            found = _number(ast.parse(node.payload.expression, mode="eval").body, index)
+            found = _number(host_expressions.parsed(node.payload.expression, "a number"), index)
             limit = 1 << (63 if node.dtype.kind == "i" else 1 + np.finfo(node.dtype).nmant)
             if found is not None and -limit < found.least and found.most < limit:
                 same = node.dtype == found.node.dtype
@@ -380,9 +377,9 @@ def _number(tree: ast.expr, index: str) -> _Number | None:
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         return _number(ast.BinOp(ast.Constant(0), ast.Sub(), tree.operand), index)
     if isinstance(tree, ast.BinOp):
-        sides, row = (tree.left, tree.right), _ROWS.get(type(tree.op))
+        sides, row = (tree.left, tree.right), OPERATORS.get(type(tree.op))
     elif isinstance(tree, ast.Compare) and len(tree.ops) == 1:
-        sides, row = (tree.left, tree.comparators[0]), _ROWS.get(type(tree.ops[0]))
+        sides, row = (tree.left, tree.comparators[0]), COMPARISONS.get(type(tree.ops[0]))
     else:
         return None
     left, right = (_number(side, index) for side in sides)
@@ -401,8 +398,10 @@ def _number(tree: ast.expr, index: str) -> _Number | None:
         ends = [a * b for a in left[1:] for b in right[1:]]
     elif row == "add":
         ends = [left.least + right.least, left.most + right.most]
-    else:
+    elif row == "subtract":
         ends = [left.least - right.most, left.most - right.least]
+    else:
+        return None
     if max(map(abs, ends)) > _MOST_NUMBER:
         return None
     return _Number(made, min(ends), max(ends))
@@ -410,7 +409,7 @@ def _number(tree: ast.expr, index: str) -> _Number | None:
 
 def _always(text: str, value: object, index: str) -> bool:
     """Whether a number that the index tells lies within limits for any index."""
-    tree = ast.parse(text, mode="eval").body
+    tree = host_expressions.parsed(text, "a guard")
     if value is not True or not isinstance(tree, ast.Compare) or len(tree.ops) != 2:
         return False
     number = _number(tree.comparators[0], index)

@@ -40,7 +40,7 @@ class Storage:
         """Start with the value `node`; `argument`: the parameter whose memory this is.
 
         `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
-        that were reshaped, their shapes, and what into; None where a copy is made if need be.
+        up to a reshape, the shape before it, and after it; None where a copy is made if need be.
         `through`: the arrays that see this memory through those.
         `unset`: of memory whose elements have no values yet, its lengths, or what it lies like.
         """
